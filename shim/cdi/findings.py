@@ -1,0 +1,97 @@
+"""Findings: what is wrong, in one vocabulary for the whole project.
+
+The create path, `validate`, `verify` and `doctor` say the same thing with the same id; the table below is the only
+place where ids, levels and remedies are defined, and docs/findings.md has an entry for each. HOT: imports nothing.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ERROR = "ERROR"
+WARNING = "WARNING"
+NOTE = "NOTE"
+
+# id -> (level, usual remedy). A finding may carry a more precise remedy of its own.
+TABLE: dict[str, tuple[str, str]] = {
+    "SPEC_SYNTAX": (ERROR, "mend the file; `shim cdi validate FILE` shows every fault with its line"),
+    "SPEC_INVALID": (ERROR, "mend the file; `shim cdi validate FILE` shows every fault with its line"),
+    "SPEC_UNREADABLE": (
+        ERROR,
+        "check owner, mode and type of the file: a spec is a regular file that the runtime can read",
+    ),
+    "SPEC_DIR_UNREADABLE": (ERROR, "check owner and mode of the directory"),
+    "SPEC_CONFLICT": (
+        ERROR,
+        "remove the device from one of the two files, or move one to a directory of higher priority",
+    ),
+    "DEVICE_UNKNOWN": (ERROR, "`shim cdi list -v` shows every device and the files that were refused"),
+    "DEVICE_NAME": (ERROR, "a device is named VENDOR/CLASS=NAME, for example nvidia.com/gpu=0"),
+    "ANNOTATION_INVALID": (ERROR, "the value is a comma-separated list of VENDOR/CLASS=NAME without spaces"),
+    "NODE_UNUSABLE": (ERROR, "check that the driver is loaded and that the spec is fresh"),
+    "DEVNUM_STALE": (WARNING, "write the spec anew: the driver was loaded again since it was generated"),
+    "CONFIG_JSON": (ERROR, "the bundle's config.json must be a regular file with one JSON object, at most 16 MiB"),
+    "OPTION_UNKNOWN": (ERROR, "put --device behind the verb, and report the option so that it can be known"),
+    "LOWLEVEL_EXEC": (ERROR, "check the low-level runtime that /etc/shim/low-level points to"),
+    "SETTINGS": (ERROR, "mend the configuration file"),
+    "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
+}
+
+
+class Finding:
+    """One fact worth telling: an id of TABLE, a text, a place and a remedy.
+
+    Arguments:
+        id: a key of TABLE.
+        text: one sentence that names the cause, without a line break.
+        remedy: what mends it; the table's remedy when not given.
+        path: the file it is about, "" when there is none.
+        line: line in that file, counted from 1; 0 when unknown.
+        rule: a finer code below the id, for example "wrong-type" below SPEC_INVALID.
+    """
+
+    __slots__ = ("id", "line", "path", "remedy", "rule", "text")
+
+    def __init__(self, id: str, text: str, remedy: str = "", *, path: str = "", line: int = 0, rule: str = "") -> None:
+        self.id = id
+        self.text = text
+        self.remedy = remedy or TABLE[id][1]
+        self.path = path
+        self.line = line
+        self.rule = rule
+
+    @property
+    def level(self) -> str:
+        """ERROR, WARNING or NOTE, as the table says."""
+        return TABLE[self.id][0]
+
+    def where(self) -> str:
+        """`path:line: `, or less where less is known."""
+        if not self.path:
+            return ""
+        return f"{self.path}:{self.line}: " if self.line else f"{self.path}: "
+
+    def __str__(self) -> str:
+        return f"{self.where()}{self.text}"
+
+    def to_json(self) -> dict[str, object]:
+        """The finding as plain values, members without content left out."""
+        members = {"id": self.id, "level": self.level, "rule": self.rule, "path": self.path, "line": self.line}
+        found: dict[str, object] = {name: value for name, value in members.items() if value}
+        found["text"] = self.text
+        found["remedy"] = self.remedy
+        return found
+
+
+class CdiError(Exception):
+    """Something was refused. Carries at least one finding; its text is that of the findings, joined by "; ".
+
+    Arguments:
+        findings: in the order in which they were found.
+    """
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = list(findings)
+        super().__init__("; ".join(str(finding) for finding in self.findings))
