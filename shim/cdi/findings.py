@@ -33,9 +33,12 @@ TABLE: dict[str, tuple[str, str]] = {
     "NODE_UNUSABLE": (ERROR, "check that the driver is loaded and that the spec is fresh"),
     "DEVNUM_STALE": (WARNING, "write the spec anew: the driver was loaded again since it was generated"),
     "CONFIG_JSON": (ERROR, "the bundle's config.json must be a regular file with one JSON object, at most 16 MiB"),
+    "CONFIG_WRITE": (ERROR, "check that the bundle directory is writable and has space left"),
     "OPTION_UNKNOWN": (ERROR, "put --device behind the verb, and report the option so that it can be known"),
     "LOWLEVEL_EXEC": (ERROR, "check the low-level runtime that /etc/shim/low-level points to"),
     "SETTINGS": (ERROR, "mend the configuration file"),
+    "SETTINGS_UNKNOWN_KEY": (WARNING, "remove the key, or correct its spelling"),
+    "SPEC_NAME": (WARNING, "rename the file: a spec's name ends in .yaml or .json"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

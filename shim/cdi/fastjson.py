@@ -1,0 +1,97 @@
+"""JSON without the `json` package: the C scanner and encoder of CPython, called directly.
+
+`import json` costs 6 ms because of `re`, more than reading and writing a config.json. The two C functions are stable
+since 3.10 but private, so anything unexpected about them falls back to `json`; a test compares both. HOT.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_BLANK = " \t\n\r"
+
+
+class _Context:
+    """What the C scanner asks of its decoder object (Modules/_json.c, scanner_new)."""
+
+    strict = True
+    object_hook = None
+    parse_float = float
+    parse_int = int
+
+    def __init__(self, pairs_hook: Any) -> None:
+        self.object_pairs_hook = pairs_hook
+        self.memo: dict[str, str] = {}
+
+    @staticmethod
+    def parse_constant(name: str) -> None:
+        raise ValueError(f"{name} is not JSON")
+
+
+def loads(text: str, pairs_hook: Any = None) -> Any:
+    """Decode one JSON value (RFC 8259), strictly: no NaN, no raw control characters, nothing behind the value.
+
+    Arguments:
+        text: the document; white space around the value is allowed, a byte order mark is not.
+        pairs_hook: called with the list of (name, value) of each object, for example to refuse duplicate names.
+    Raises:
+        ValueError: the text is not JSON, or is nested too deeply to be read.
+    """
+    stripped = text.lstrip(_BLANK)
+    start = len(text) - len(stripped)
+    try:
+        value, end = _scanner(_Context(pairs_hook))(text, start)
+    except StopIteration as stop:
+        raise ValueError(f"a JSON value is missing at character {stop.value}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if text[end:].strip(_BLANK):
+        raise ValueError(f"something follows the JSON value at character {end}")
+    return value
+
+
+def dumps(value: Any) -> str:
+    """Encode plain values as JSON in its shortest form, all ASCII, members in their order.
+
+    Raises:
+        ValueError: a float that JSON does not know, or nesting too deep.
+        TypeError: a value of a type that JSON does not know.
+    """
+    try:
+        return "".join(_encoder()(value, 0))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse(value: Any) -> Any:
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
+
+
+try:
+    from _json import encode_basestring_ascii, make_encoder, make_scanner
+
+    def _scanner(context: _Context) -> Any:
+        return make_scanner(context)
+
+    def _encoder() -> Any:
+        # markers, default, string encoder, indent, key separator, item separator, sort_keys, skipkeys, allow_nan
+        return make_encoder({}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
+
+    _scanner(_Context(None))
+    _encoder()
+except (ImportError, TypeError):  # another Python than CPython, or a later one with another signature
+    from json import JSONEncoder
+    from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # undocumented, as the C one is
+
+    def _scanner(context: _Context) -> Any:
+        from json import decoder
+
+        context.parse_object = decoder.JSONObject  # type: ignore[attr-defined]  # asked for by the Python scanner only
+        context.parse_array = decoder.JSONArray  # type: ignore[attr-defined]
+        context.parse_string = decoder.scanstring  # type: ignore[attr-defined]
+        return py_make_scanner(context)
+
+    def _encoder() -> Any:
+        return JSONEncoder(separators=(",", ":"), allow_nan=False, default=_refuse).iterencode

@@ -1,0 +1,97 @@
+"""Create: a bundle goes in, a container with its devices comes out. The recipe on one page. HOT.
+
+    ask, resolve, edit, write, exec
+
+The launcher sends only what may ask for a device; everything else has become the low-level runtime before Python was
+thought of. Two rules govern every line: a container that asked for nothing never fails because of us, and one that
+asked never starts without.
+
+Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
+place: the spec reader (shim.cdi.directories, when specs must be read), the TOML reader (shim.create.settings, where a
+configuration file exists). Nothing here starts a process or opens a device.
+"""
+
+from __future__ import annotations
+
+from posix import _exit
+
+from shim.cdi import directories, edits, plan
+from shim.cdi.findings import CdiError, Finding
+from shim.create import report, request, settings
+from shim.create.become import become
+from shim.create.bundle import Bundle
+from shim.create.verdict import Invocation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def main(words: list[str]) -> NoReturn:
+    """Do what the launcher's verdict says, then become the low-level runtime; exit status 1 when refused.
+
+    Arguments:
+        words: the launcher's words, see shim.create.verdict.
+    """
+    call = Invocation(words)
+    try:
+        try:
+            prepare(call)
+            become(call)
+        except CdiError:
+            raise
+        except Exception as error:  # whatever it is: the engine must show a line, not a traceback
+            raise _internal(error) from error
+    except CdiError as error:
+        report.fail(error, call.log, call.log_format)
+        _exit(1)  # no clean-up of the interpreter: 2 ms, and nothing is open
+
+
+def prepare(call: Invocation) -> None:
+    """Put the devices that are asked for into the bundle; leave the bundle alone when none is.
+
+    Raises:
+        CdiError: something is asked for and cannot be given.
+    """
+    wanted, bundle, found = _asked(call)
+    if not wanted or bundle is None:
+        return
+    if call.unknown:
+        text = f"{call.unknown} in front of {call.verb} is unknown, so the command line is not certain"
+        raise CdiError([Finding("OPTION_UNKNOWN", text)])
+    made = plan.make(list(wanted), directories.open(found.spec_dirs), numbers="disk")
+    edited = edits.apply(made, bundle.config())
+    for finding in made.findings:
+        report.warn(finding)
+    bundle.write(edited)
+
+
+def _asked(call: Invocation) -> tuple[dict[str, str], Bundle | None, settings.Settings]:
+    """Who asks for what. A broken configuration or config.json matters only where something is asked for."""
+    trouble: CdiError | None = None
+    bundle = None
+    try:
+        found = settings.load()
+    except CdiError as error:
+        found, trouble = settings.Settings(), error
+    try:
+        bundle = Bundle(call.config)
+        config = bundle.config()
+    except CdiError:
+        if call.devices or (bundle and any(prefix.encode() in bundle.raw for prefix in found.annotation_prefixes)):
+            raise
+        return {}, None, found  # the low-level runtime says itself what is wrong with its bundle
+    if request.is_sandbox(config):
+        return {}, None, found
+    wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
+    if wanted and trouble:
+        raise trouble
+    return wanted, bundle, found
+
+
+def _internal(error: Exception) -> CdiError:
+    place = error.__traceback__
+    while place and place.tb_next:
+        place = place.tb_next
+    where = f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
+    return CdiError([Finding("INTERNAL", f"{type(error).__name__}: {error}{where}")])

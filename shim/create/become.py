@@ -1,0 +1,84 @@
+"""The last step: become the low-level runtime, in the same process, with everything as the engine gave it. HOT.
+
+What Python changed in the process is put back: the environment comes from the bytes of /proc/self/environ, where the
+launcher has only renamed the LD_* variables, and signals that Python ignores by itself get their old disposition.
+"""
+
+from __future__ import annotations
+
+import _signal  # the builtin half of `signal`, which costs 5 ms because of enum
+import posix
+
+from shim.cdi.findings import CdiError, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+    from shim.create.verdict import Invocation
+
+_KEPT = b"SHIM_KEEP_"
+_IGNORED_BY_PYTHON = {"PIPE": _signal.SIGPIPE, "XFSZ": _signal.SIGXFSZ}
+
+
+class Environment:
+    """An environment with order and duplicates kept, in the shape that execve takes for a mapping."""
+
+    __slots__ = ("_names", "_values")
+
+    def __init__(self, block: bytes) -> None:
+        """Read the environment of a process.
+
+        Arguments:
+            block: `NAME=VALUE` strings, each ended by NUL (proc(5), /proc/pid/environ). A string without `=`, which no
+                execve of Python can pass on, is left out.
+        """
+        self._names: list[bytes] = []
+        self._values: list[bytes] = []
+        for entry in block.split(b"\0"):
+            name, equals, value = entry.partition(b"=")
+            if name and equals:
+                self._names.append(name.removeprefix(_KEPT))
+                self._values.append(value)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, name: bytes) -> bytes:
+        return self._values[self._names.index(name)]
+
+    def keys(self) -> list[bytes]:
+        """All names, duplicates included."""
+        return self._names
+
+    def values(self) -> list[bytes]:
+        """The values, one for each of keys()."""
+        return self._values
+
+
+def become(call: Invocation) -> NoReturn:
+    """Exec the low-level runtime.
+
+    Raises:
+        CdiError: LOWLEVEL_EXEC, when it cannot be executed.
+    """
+    for name, number in _IGNORED_BY_PYTHON.items():
+        if name not in call.ignored:
+            _signal.signal(number, _signal.SIG_DFL)
+    try:
+        posix.execve(call.low, call.argv, _environment())
+    except OSError as error:
+        text = f"the low-level runtime {call.low} cannot be executed (errno {error.errno})"
+        raise CdiError([Finding("LOWLEVEL_EXEC", text)]) from None
+
+
+def _environment() -> Mapping[bytes, bytes]:
+    parts = []
+    fd = posix.open("/proc/self/environ", posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        while part := posix.read(fd, 1 << 20):
+            parts.append(part)
+    finally:
+        posix.close(fd)
+    return Environment(b"".join(parts))  # type: ignore[return-value]  # execve asks for keys() and values() only

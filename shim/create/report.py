@@ -1,0 +1,80 @@
+"""Telling it where the user will see it. HOT.
+
+containerd and docker show only the last error line of the `--log` file, CRI-O only stderr, podman one or the other,
+and each of them one line: so exactly one line goes to both, in runc's form, and nothing to `--log` when the create
+goes on. Control characters are escaped: a device name must not be able to write a log line of its own.
+"""
+
+from __future__ import annotations
+
+import posix
+import time
+
+from shim.cdi import fastjson
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.cdi.findings import CdiError, Finding
+
+_MAX_LINE = 8192
+
+
+def fail(error: CdiError, log: str, log_format: str) -> None:
+    """Report an error that ends the create.
+
+    Arguments:
+        error: its findings make one line: id, text and remedy of each.
+        log: the runtime's --log file, "" when none was given.
+        log_format: "text" or "json", the form of runc's logrus lines.
+    """
+    message = one_line("; ".join(f"{finding.id}: {finding} ({finding.remedy})" for finding in error.findings))
+    _write_stderr(f"shim: {message}")
+    if log and log != "/dev/stderr":
+        _append(log, _log_line(f"shim: {message}", log_format))
+
+
+def warn(finding: Finding) -> None:
+    """Report a warning on stderr; the create goes on, so `--log` stays as it is."""
+    _write_stderr(one_line(f"shim: warning: {finding.id}: {finding} ({finding.remedy})"))
+
+
+def one_line(text: str) -> str:
+    """The text with control characters escaped and cut to what a log line can bear."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return text if len(text) <= _MAX_LINE else text[:_MAX_LINE] + " …"
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _log_line(message: str, log_format: str) -> str:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if log_format == "json":
+        return fastjson.dumps({"level": "error", "msg": message, "time": now})
+    quoted = message.replace("\\", "\\\\").replace('"', '\\"')
+    return f'time="{now}" level=error msg="{quoted}"'
+
+
+def _append(path: str, line: str) -> None:
+    # O_NONBLOCK: a FIFO without a reader must not hold us up. A log that cannot be written changes nothing.
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY
+    try:
+        fd = posix.open(path, flags, 0o644)
+    except OSError:
+        return
+    try:
+        posix.write(fd, (line + "\n").encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass
+    finally:
+        posix.close(fd)
+
+
+def _write_stderr(line: str) -> None:
+    try:
+        posix.write(2, (line + "\n").encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass
