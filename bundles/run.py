@@ -1,0 +1,126 @@
+"""Run a bundle of this directory through shim and print what the container saw next to what was asked.
+
+    python3 bundles/run.py hello
+
+Ways in: `run --device` as a person would, and annotation + `create`/`start` as an engine does. Exit status 1 when the
+container did not get what the bundle's expected.json says. Standard library only; needs root, runc and busybox-static.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BUSYBOX = Path("/bin/busybox")
+APPLETS = ("sh", "cat", "head", "od", "ls", "env", "sleep", "id", "test")
+
+
+def make_root(root: Path) -> None:
+    """A root file system of one static busybox and the directories that a runtime mounts on."""
+    for name in ("bin", "dev", "proc", "sys", "etc", "tmp", "hello"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(BUSYBOX, root / "bin/busybox")
+    for applet in APPLETS:
+        (root / "bin" / applet).symlink_to("busybox")
+
+
+def make_ready(name: str, scratch: Path) -> Path:
+    """Copy the bundle below `scratch`, give it a root, fill in paths, and write a configuration that finds its specs."""
+    bundle = scratch / name
+    shutil.copytree(HERE / name, bundle)
+    make_root(bundle / "rootfs")
+    for spec in (bundle / "cdi").iterdir():
+        spec.write_text(spec.read_text().replace("@BUNDLE@", str(bundle)))
+    (scratch / "config.toml").write_text(f'[cdi]\nspec-dirs = ["{bundle}/cdi"]\n')
+    return bundle
+
+
+class Runtime:
+    """shim, called as an engine calls a runtime, with its state below a directory of ours."""
+
+    def __init__(self, shim: Path, scratch: Path) -> None:
+        self._command = [
+            str(shim),
+            "--root",
+            str(scratch / "state"),
+            "--log",
+            str(scratch / "log"),
+            "--log-format",
+            "json",
+        ]
+        self._environment = {**os.environ, "SHIM_CONFIG": str(scratch / "config.toml")}
+
+    def call(self, *arguments: str, output: int | None = None) -> int:
+        """Run one verb; its exit status. `output` is a file descriptor for the container's standard output."""
+        command = [*self._command, *arguments]
+        print("  $ shim", *arguments)
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=output, env=self._environment, check=False
+        ).returncode
+
+    def state(self, container: str) -> str:
+        """The container's status as `state` tells it, "gone" when there is none."""
+        answer = subprocess.run([*self._command, "state", container], capture_output=True, check=False)
+        return str(json.loads(answer.stdout)["status"]) if answer.returncode == 0 else "gone"
+
+
+def by_option(runtime: Runtime, bundle: Path, device: str, output: int) -> int:
+    """`shim run --device NAME`."""
+    return runtime.call("run", "--device", device, "--bundle", str(bundle), f"hello-{os.getpid()}-run", output=output)
+
+
+def by_annotation(runtime: Runtime, bundle: Path, device: str, output: int) -> int:
+    """An annotation in config.json, then create, start and delete."""
+    path = bundle / "config.json"
+    config = json.loads(path.read_text())
+    config["annotations"] = {"cdi.k8s.io/hello": device}
+    path.write_text(json.dumps(config))
+    container = f"hello-{os.getpid()}-create"
+    status = runtime.call("create", "--bundle", str(bundle), container, output=output)
+    if status == 0:
+        status = runtime.call("start", container)
+        end = time.monotonic() + 30
+        while runtime.state(container) == "running" and time.monotonic() < end:
+            time.sleep(0.05)
+        runtime.call("delete", "--force", container)
+    return status
+
+
+def compare(expected: dict[str, str], output: str) -> bool:
+    """Print what was seen next to what was asked; whether all of it is there."""
+    seen = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+    for what, wanted in expected.items():
+        verdict = "ok" if seen.get(what) == wanted else "MISSING"
+        print(f"    {what:6} asked: {wanted:24} seen: {seen.get(what, '(nothing)'):24} {verdict}")
+    return all(seen.get(what) == wanted for what, wanted in expected.items())
+
+
+def main(name: str, shim: Path) -> int:
+    """Run the bundle in both ways; the exit status."""
+    if os.geteuid() != 0:
+        print("bundles are run by runc as root: please become root", file=sys.stderr)
+        return 1
+    expected = json.loads((HERE / name / "expected.json").read_text())
+    good = True
+    for way in (by_option, by_annotation):
+        with tempfile.TemporaryDirectory(prefix="shim-") as scratch, tempfile.TemporaryFile() as output:
+            print(f"{name}: {(way.__doc__ or '').strip()}")
+            bundle = make_ready(name, Path(scratch))
+            status = way(Runtime(shim, Path(scratch)), bundle, expected["device"], output.fileno())
+            output.seek(0)
+            good = compare(expected["seen"], output.read().decode(errors="replace")) and status == 0 and good
+    print("the container has its device" if good else "the container does NOT have its device")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: {sys.argv[0]} NAME, one of: " + " ".join(sorted(p.parent.name for p in HERE.glob("*/cdi"))))
+    sys.exit(main(sys.argv[1], Path(sys.executable).parent / "shim"))
