@@ -32,7 +32,7 @@ def make_root(root: Path) -> None:
 
 
 def make_ready(name: str, scratch: Path) -> Path:
-    """Copy the bundle below `scratch`, give it a root, fill in paths, and write a configuration that finds its specs."""
+    """Copy the bundle below `scratch`, give it a root, fill in paths, write a configuration that finds its specs."""
     bundle = scratch / name
     shutil.copytree(HERE / name, bundle)
     make_root(bundle / "rootfs")

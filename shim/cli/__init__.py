@@ -1,0 +1,75 @@
+"""The command line: one thin file a noun, over the library. The only printer.
+
+Not on the create path: click and rich may cost what they cost. Exit status everywhere: 0 done, 1 failed or findings of
+level ERROR, 2 usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+
+from shim.cdi.findings import CdiError
+from shim.cli import cdi, version
+from shim.cli.output import show_findings
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(context_settings=_CONTEXT, no_args_is_help=True)
+def shim() -> None:
+    """Put any device into any container, and say what was done and why.
+
+    In place of runc or crun:  shim [runtime options] create|run|… , with --device KIND=NAME on create and run.
+    Everything else is a command of its own, listed below.
+
+    \b
+    Examples:
+      shim cdi list
+      shim run --device nvidia.com/gpu=0 --bundle /tmp/b my-container
+    """
+
+
+shim.add_command(cdi.cdi)
+shim.add_command(version.version)
+
+
+@shim.command("help", context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1)
+@click.pass_context
+def help_command(context: click.Context, command: tuple[str, ...]) -> None:
+    """Show the help of a command.
+
+    \b
+    Example:
+      shim help cdi list
+    """
+    # parsed anew with --help, so that the text is the same as behind the command itself
+    if context.parent is not None:
+        shim.main([*command, "--help"], prog_name="shim", standalone_mode=False)
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Run a command and exit.
+
+    Arguments:
+        arguments: the command line, argv[0] first.
+    """
+    try:
+        shim.main(arguments[1:], prog_name="shim", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except CdiError as error:
+        show_findings(error.findings)
+        sys.exit(1)
+    except BrokenPipeError:  # `shim cdi list | head`
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)

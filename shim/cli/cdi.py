@@ -1,0 +1,210 @@
+"""`shim cdi`: specs read, checked and applied offline."""
+
+from __future__ import annotations
+
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shim.cdi import directories, edits, plan, spec
+from shim.cdi.findings import ERROR, CdiError, Finding
+from shim.cli.files import diff, read_config, replace
+from shim.cli.output import as_text, format_option, show_document, show_findings, show_table
+from shim.create import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from shim.cdi.directories import Directories
+
+_PATTERN = frozenset("*?[")
+
+spec_dir_option = click.option(
+    "--spec-dir",
+    "spec_dirs",
+    multiple=True,
+    metavar="DIR|FILE",
+    help="Spec directory, or one spec file; repeatable, the later the more important. Default: the configuration's.",
+)
+
+
+@click.group()
+def cdi() -> None:
+    """Specs: list their devices, validate them, apply them to an OCI config.
+
+    \b
+    Example:
+      shim cdi list -v
+    """
+
+
+@cdi.command("list")
+@spec_dir_option
+@click.option("-v", "--verbose", is_flag=True, help="Also kind, shadowed and conflicting devices, directories.")
+@format_option
+def list_devices(spec_dirs: tuple[str, ...], verbose: bool, form: str) -> None:
+    """List the devices that can be asked for.
+
+    Files that were refused are named on stderr and make the exit status 1; their neighbours are listed all the same.
+
+    \b
+    Examples:
+      shim cdi list
+      shim cdi list -v --spec-dir /etc/cdi
+      shim cdi list -o json | jq -r '.devices[].name'
+    """
+    found = open_dirs(spec_dirs)
+    findings = _all_findings(found)
+    if form != "table":
+        show_document(_listing(found, findings), form)
+    elif verbose:
+        show_table(("DEVICE", "STATE", "SPEC"), _states(found))
+        show_table(("DIRECTORY", "STATE"), found.searched)
+    else:
+        show_table(("DEVICE", "SPEC"), ((name, _origin(found, name)) for name in found.devices()))
+    show_findings(findings)
+    sys.exit(_status(findings))
+
+
+@cdi.command()
+@click.argument("paths", nargs=-1, required=True, metavar="FILE…|DIR…|-")
+@format_option
+def validate(paths: tuple[str, ...], form: str) -> None:
+    """Check spec files, all faults of a file at once, each with its line.
+
+    A directory is checked as the runtime reads it: every spec in it, and conflicts between them. `-` is standard input.
+
+    \b
+    Examples:
+      shim cdi validate /etc/cdi
+      shim cdi validate vendor.yaml other.json
+      generate-spec | shim cdi validate -
+    """
+    checked: dict[str, list[Finding]] = {}
+    for path in paths:
+        if path == "-":
+            checked["-"] = spec.faults(sys.stdin.buffer.read(), "-")
+        elif Path(path).is_dir():
+            checked.update(_validate_directory(path))
+        else:
+            checked[path] = _validate_file(path)
+    findings = [finding for found in checked.values() for finding in found]
+    if form != "table":
+        show_document({path: [one.to_json() for one in found] for path, found in checked.items()}, form)
+    else:
+        for path, found in checked.items():
+            if not any(one.level == ERROR for one in found):
+                click.echo(f"{path}: valid")
+        show_findings(findings)
+    sys.exit(_status(findings))
+
+
+@cdi.command()
+@click.argument("config", metavar="CONFIG|BUNDLE|-")
+@click.argument("devices", nargs=-1, required=True, metavar="NAME…")
+@spec_dir_option
+@click.option("--to", "target", metavar="FILE", help="Write to FILE instead of printing.")
+@click.option("--in-place", is_flag=True, help="Write back to CONFIG, atomically, mode and owner kept.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, as a diff, and write nothing.")
+@click.option("-o", "--output", "form", type=click.Choice(["json", "yaml"]), default="json", help="Form of the result.")
+def inject(
+    config: str,
+    devices: tuple[str, ...],
+    spec_dirs: tuple[str, ...],
+    target: str | None,
+    in_place: bool,
+    dry_run: bool,
+    form: str,
+) -> None:
+    """Apply devices to an OCI config, and print the result: a plain config.json that runc takes.
+
+    A NAME may be a pattern (quote it); one that matches nothing is an error. Nothing is printed or written unless all
+    names are found.
+
+    \b
+    Examples:
+      shim cdi inject config.json nvidia.com/gpu=0 > out.json
+      shim cdi inject --in-place /tmp/bundle 'vendor.com/nic=*' other.com/fpga=1
+      shim cdi inject --spec-dir ./vendor.yaml --dry-run config.json vendor.com/gpu=all
+    """
+    if in_place and (target or config == "-"):
+        raise click.UsageError("--in-place writes back to CONFIG: it goes neither with --to nor with -")
+    path, before = read_config(config)
+    found = open_dirs(spec_dirs)
+    made = plan.make(_matching(devices, found), found)
+    text = as_text(edits.apply(made, before), form)
+    show_findings(made.findings)
+    destination = path if in_place else target
+    if dry_run:
+        click.echo(diff(as_text(before, form), text, path, destination or "result"), nl=False)
+    elif destination:
+        replace(destination, text)
+    else:
+        click.echo(text, nl=False)
+
+
+def open_dirs(spec_dirs: Sequence[str]) -> Directories:
+    """The directories given on the command line, or else those of the configuration."""
+    return directories.open(tuple(spec_dirs) or settings.load().spec_dirs)
+
+
+def _matching(wanted: Iterable[str], found: Directories) -> list[str]:
+    names: list[str] = []
+    for word in wanted:
+        matches = [name for name in found.devices() if fnmatchcase(name, word)] if _PATTERN & set(word) else []
+        names.extend(name for name in matches or [word] if name not in names)
+    return names
+
+
+def _validate_file(path: str) -> list[Finding]:
+    try:
+        return spec.faults(spec.read_bytes(path), path)
+    except CdiError as error:
+        return error.findings
+
+
+def _validate_directory(path: str) -> dict[str, list[Finding]]:
+    checked: dict[str, list[Finding]] = {}
+    for entry in sorted(Path(path).iterdir()):
+        if entry.name.endswith((".json", ".yaml")) and not entry.is_dir():
+            checked[str(entry)] = _validate_file(str(entry))
+        elif entry.name.endswith(".yml"):
+            text = "no reader of specs looks at a file with this ending"
+            checked[str(entry)] = [Finding("SPEC_NAME", text, path=str(entry))]
+    for name, findings in directories.open((path,)).findings.items():
+        conflicts = [finding for finding in findings if finding.id == "SPEC_CONFLICT"]
+        checked.setdefault(name, []).extend(conflicts)
+    return checked
+
+
+def _all_findings(found: Directories) -> list[Finding]:
+    return [finding for findings in found.findings.values() for finding in findings]
+
+
+def _status(findings: Iterable[Finding]) -> int:
+    return 1 if any(finding.level == ERROR for finding in findings) else 0
+
+
+def _origin(found: Directories, name: str) -> str:
+    served = found.get(name)
+    return served[0].path if served else ""
+
+
+def _states(found: Directories) -> list[tuple[str, str, str]]:
+    rows = [(name, "served", _origin(found, name)) for name in found.devices()]
+    rows += [(name, f"shadowed by {winner}", loser) for name, loser, winner in found.shadowed]
+    rows += [(name, "conflict", ", ".join(paths)) for name, paths in found.conflicts.items()]
+    return sorted(rows)
+
+
+def _listing(found: Directories, findings: Iterable[Finding]) -> dict[str, Any]:
+    return {
+        "devices": [{"name": name, "spec": _origin(found, name)} for name in found.devices()],
+        "shadowed": [{"name": name, "spec": loser, "by": winner} for name, loser, winner in found.shadowed],
+        "conflicts": [{"name": name, "specs": paths} for name, paths in found.conflicts.items()],
+        "directories": [{"path": path, "state": state} for path, state in found.searched],
+        "findings": [finding.to_json() for finding in findings],
+    }
