@@ -1,0 +1,117 @@
+"""Trust: whose word a file is. One function for specs, configuration, hook paths and the index. HOT.
+
+A spec names programs that run as root, so a file counts only if nobody but a trusted user could have put it there: it
+and every directory above it belong to a trusted uid and can be written by no group (other than gid 0) and by no others.
+The sticky bit does not help: it keeps others from replacing a file, not from making one. Links are followed step by
+step, and each place that a link leads through is judged like any other.
+
+Who is trusted depends on who we are, which is decided once (shim.host.identity): host root trusts uid 0 alone. Anybody
+else trusts himself and root, and below the system directories also the overflow uid, since host root looks like nobody
+from inside a user namespace (user_namespaces(7), /proc/sys/kernel/overflowuid).
+"""
+
+from __future__ import annotations
+
+import posix
+
+from shim.host import identity
+
+_S_IFMT, _S_IFLNK = 0o170000, 0o120000
+_GROUP_WRITE, _OTHERS_WRITE = 0o020, 0o002
+_MAX_LINKS = 40  # as the kernel (path_resolution(7))
+_DEFAULT_OVERFLOW_UID = 65534
+
+# Where host root's files lie; elsewhere the overflow uid may be anybody
+SYSTEM_DIRS = ("/etc", "/usr", "/opt", "/nix", "/run/cdi", "/var/run/cdi")
+
+
+class Trust:
+    """Judges paths for one identity. Places found good are remembered, so make one for each piece of work."""
+
+    __slots__ = ("_good", "_overflow", "_uids")
+
+    def __init__(self, *, rootful: bool | None = None, euid: int | None = None, overflow: int | None = None) -> None:
+        """Decide who is trusted.
+
+        Arguments:
+            rootful: whether we are the host's root; found out when not given.
+            euid: our effective uid; found out when not given.
+            overflow: the overflow uid; read from /proc when not given.
+        """
+        if identity.is_rootful() if rootful is None else rootful:
+            self._uids = frozenset({0})
+            self._overflow = -1
+        else:
+            self._uids = frozenset({0, posix.geteuid() if euid is None else euid})
+            self._overflow = _overflow_uid() if overflow is None else overflow
+        self._good: set[str] = set()
+
+    def objection(self, path: str) -> str:
+        """Why a path is not trusted.
+
+        Arguments:
+            path: an absolute path, to a file or directory that exists.
+        Returns:
+            "" when it is trusted, else one clause that names the place and the cause.
+        Raises:
+            OSError: a part of the path is missing, cannot be looked at, or is a circle of links (ELOOP).
+        """
+        ahead = _parts(path)
+        here = ""
+        links = 0
+        objection = self._judge("/", posix.lstat("/"))
+        while ahead and not objection:
+            part = ahead.pop()
+            if part == "..":
+                here = here.rpartition("/")[0]
+                continue
+            there = f"{here}/{part}"
+            if there in self._good:
+                here = there
+                continue
+            status = posix.lstat(there)
+            if status.st_mode & _S_IFMT == _S_IFLNK:
+                links += 1
+                if links > _MAX_LINKS:
+                    raise OSError(40, "Too many levels of symbolic links", path)
+                target = posix.readlink(there)
+                here = "" if target.startswith("/") else here
+                ahead += _parts(target)
+                continue
+            objection = self._judge(there, status)
+            here = there
+        return objection
+
+    def _judge(self, path: str, status: posix.stat_result) -> str:
+        trusted = status.st_uid in self._uids or (status.st_uid == self._overflow and _is_system(path))
+        if not trusted:
+            return f"{path} belongs to uid {status.st_uid}"
+        if status.st_mode & _OTHERS_WRITE:
+            return f"{path} can be written by everybody"
+        if status.st_mode & _GROUP_WRITE and status.st_gid != 0:
+            return f"{path} can be written by group {status.st_gid}"
+        self._good.add(path)
+        return ""
+
+
+def _parts(path: str) -> list[str]:
+    """The components of a path, last first, without empty ones and `.`."""
+    return [part for part in reversed(path.split("/")) if part not in {"", "."}]
+
+
+def _is_system(path: str) -> bool:
+    """Whether host root's files lie there; the directories above them count too: `/`, `/run`, `/var` and so on."""
+    return any(
+        path == one or path.startswith(f"{one}/") or f"{one}/".startswith(f"{path.rstrip('/')}/") for one in SYSTEM_DIRS
+    )
+
+
+def _overflow_uid() -> int:
+    try:
+        fd = posix.open("/proc/sys/kernel/overflowuid", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return _DEFAULT_OVERFLOW_UID
+    try:
+        return int(posix.read(fd, 16))
+    finally:
+        posix.close(fd)

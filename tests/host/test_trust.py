@@ -1,0 +1,166 @@
+"""Whose word a file is: owner x mode x link, for root and for everybody else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shim.host.trust import Trust
+
+ALICE, BOB, NOBODY = 4242, 4343, 65534
+
+
+@pytest.fixture
+def safe() -> Path:
+    """A directory that root alone can write, with all directories above it: pytest's tmp_path lies below /tmp."""
+    import shutil
+    import tempfile
+
+    directory = Path(tempfile.mkdtemp(prefix="trust-", dir="/root"))
+    yield directory  # type: ignore[misc]  # a generator, as pytest wants it
+    shutil.rmtree(directory)
+
+
+def root() -> Trust:
+    return Trust(rootful=True)
+
+
+def alice() -> Trust:
+    return Trust(rootful=False, euid=ALICE, overflow=NOBODY)
+
+
+def _make(path: Path, owner: int, group: int, mode: int) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x")
+    os.chown(path, owner, group)
+    path.chmod(mode)
+    return path
+
+
+# (owner, group, mode) -> whom root's and alice's answer is "trusted"
+FILES: dict[str, tuple[int, int, int, bool, bool]] = {
+    "root's, 0644": (0, 0, 0o644, True, True),
+    "root's, 0600": (0, 0, 0o600, True, True),
+    "root's, writable by gid 0": (0, 0, 0o664, True, True),
+    "root's, writable by another group": (0, 44, 0o664, False, False),
+    "root's, of another group that cannot write": (0, 44, 0o644, True, True),
+    "root's, writable by everybody": (0, 0, 0o666, False, False),
+    "alice's": (ALICE, ALICE, 0o644, False, True),
+    "alice's, writable by her group": (ALICE, ALICE, 0o664, False, False),
+    "bob's": (BOB, BOB, 0o644, False, False),
+    "nobody's": (NOBODY, NOBODY, 0o644, False, False),
+}
+
+
+@pytest.mark.parametrize(("owner", "group", "mode", "by_root", "by_alice"), FILES.values(), ids=FILES.keys())
+def test_a_file_is_judged_by_owner_and_mode(
+    safe: Path, owner: int, group: int, mode: int, by_root: bool, by_alice: bool
+) -> None:
+    path = _make(safe / "spec.yaml", owner, group, mode)
+    assert (root().objection(str(path)) == "") is by_root
+    assert (alice().objection(str(path)) == "") is by_alice
+
+
+@pytest.mark.parametrize(("owner", "group", "mode", "by_root", "by_alice"), FILES.values(), ids=FILES.keys())
+def test_a_directory_above_is_judged_in_the_same_way(
+    safe: Path, owner: int, group: int, mode: int, by_root: bool, by_alice: bool
+) -> None:
+    path = _make(safe / "dir" / "spec.yaml", 0, 0, 0o644)
+    os.chown(path.parent, owner, group)
+    path.parent.chmod(mode | 0o111)
+    assert (root().objection(str(path)) == "") is by_root
+    assert (alice().objection(str(path)) == "") is by_alice
+
+
+@pytest.mark.parametrize(("owner", "group", "mode", "by_root", "by_alice"), FILES.values(), ids=FILES.keys())
+def test_what_a_link_leads_to_is_judged_and_where_it_leads_through(
+    safe: Path, owner: int, group: int, mode: int, by_root: bool, by_alice: bool
+) -> None:
+    target = _make(safe / "elsewhere" / "real.yaml", owner, group, mode)
+    for number, text in enumerate((str(target), "elsewhere/real.yaml", "../" + safe.name + "/elsewhere/real.yaml")):
+        link = safe / f"link{number}.yaml"
+        link.symlink_to(text)
+        assert (root().objection(str(link)) == "") is by_root
+        assert (alice().objection(str(link)) == "") is by_alice
+
+
+def test_a_link_through_a_directory_of_others_is_not_trusted_though_its_end_is(safe: Path) -> None:
+    _make(safe / "good.yaml", 0, 0, 0o644)
+    stray = safe / "stray"
+    stray.mkdir()
+    (stray / "hop").symlink_to(safe / "good.yaml")
+    os.chown(stray, BOB, BOB)
+    (safe / "link.yaml").symlink_to(stray / "hop")
+    assert "stray" in root().objection(str(safe / "link.yaml"))
+
+
+def test_the_sticky_bit_does_not_make_a_directory_safe(safe: Path) -> None:
+    path = _make(safe / "tmp" / "spec.yaml", 0, 0, 0o644)
+    path.parent.chmod(0o1777)
+    assert "everybody" in root().objection(str(path))
+
+
+def test_the_real_tmp_is_not_safe_and_the_real_etc_is() -> None:
+    assert root().objection("/etc/passwd") == ""
+    assert root().objection("/tmp") != ""
+
+
+def test_the_objection_names_the_place_and_the_cause(safe: Path) -> None:
+    path = _make(safe / "spec.yaml", BOB, BOB, 0o644)
+    assert root().objection(str(path)) == f"{path} belongs to uid {BOB}"
+
+
+@pytest.mark.parametrize("trust", [root, alice])
+def test_a_circle_of_links_and_a_missing_file_are_errors_of_the_system(safe: Path, trust: Callable[[], Trust]) -> None:
+    (safe / "a").symlink_to("b")
+    (safe / "b").symlink_to("a")
+    with pytest.raises(OSError, match="symbolic links"):
+        trust().objection(str(safe / "a"))
+    with pytest.raises(FileNotFoundError):
+        trust().objection(str(safe / "none"))
+
+
+OVERFLOW = {
+    "/etc/cdi/x.yaml": True,
+    "/etc": True,
+    "/usr/bin/hook": True,
+    "/var/run/cdi/x.yaml": True,
+    "/run/cdi": True,
+    "/run": True,
+    "/": True,
+    "/etcetera": False,
+    "/run/user/1/x": False,
+    "/home/bob/x": False,
+}
+
+
+@pytest.mark.parametrize(("path", "wanted"), OVERFLOW.items())
+def test_in_a_user_namespace_host_root_looks_like_nobody_and_is_trusted_where_its_files_lie(
+    path: str, wanted: bool
+) -> None:
+    status = os.stat_result((0o100644, 1, 1, 1, NOBODY, NOBODY, 1, 0, 0, 0))
+    assert (alice()._judge(path, status) == "") is wanted
+    assert root()._judge(path, status) != ""
+
+
+def test_a_plain_user_trusts_himself_and_root_in_a_real_process(safe: Path) -> None:
+    """No arguments: everything is found out by the process itself, here one that became alice."""
+    mine = _make(safe / "mine", ALICE, ALICE, 0o644)
+    other = _make(safe / "other", BOB, BOB, 0o644)
+    os.chmod("/root", 0o711)  # so that she can look at it
+    safe.chmod(0o755)
+    try:
+        child = os.fork()
+        if child == 0:
+            os.setgroups([])
+            os.setresgid(ALICE, ALICE, ALICE)
+            os.setresuid(ALICE, ALICE, ALICE)
+            trust = Trust()
+            good = trust.objection(str(mine)) == "" and trust.objection("/etc/passwd") == ""
+            os._exit(0 if good and trust.objection(str(other)) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        os.chmod("/root", 0o700)
