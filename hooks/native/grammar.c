@@ -1,0 +1,342 @@
+/*
+ * The command lines of runc and crun.
+ *
+ * runc reads its options by Go's flag package: one dash or two, a value behind "=" or in the next word, booleans that take
+ * "=false", options behind the container's id as well; from version 1.5 on the global ones also behind the verb. crun reads
+ * them by argp: long options by any unambiguous beginning, letters in clusters with the value at their end (-dbDIR).
+ * In both the last one wins, "--" ends the options, and a value is the next word whatever it looks like.
+ *
+ * One table serves both, for old and new versions alike. An option that only the other runtime knows is read as there:
+ * other runtimes borrow from both. Where a real runtime would stop with an error, the reading here does not matter.
+ */
+#include "native.h"
+
+#include <string.h>
+
+/* Where an option may stand: before the verb, or behind this verb. */
+enum place { GLOBAL = 1, CREATE = 2, RUN = 4, RESTORE = 8 };
+
+enum meaning { OTHER, BUNDLE, CONFIG, ROOT, LOG, LOG_FORMAT, DEVICE, HELP, VERSION };
+
+struct option {
+    const char *name;
+    char letter;
+    bool takes_value;
+    int places[2]; /* by enum grammar */
+    enum meaning meaning;
+};
+
+#define VALUE true
+#define ALL (CREATE | RUN | RESTORE)
+
+/* crun takes an ambiguous beginning for an error; ours is then the first row, so older options stand before newer ones. */
+static const struct option options[] = {
+    /*                                    runc          crun                    */
+    { "debug", 0, false,                { GLOBAL,       GLOBAL }, OTHER },
+    { "log", 0, VALUE,                  { GLOBAL,       GLOBAL }, LOG },
+    { "log-format", 0, VALUE,           { GLOBAL,       GLOBAL }, LOG_FORMAT },
+    { "log-level", 0, VALUE,            { 0,            GLOBAL }, OTHER },
+    { "root", 0, VALUE,                 { GLOBAL,       GLOBAL }, ROOT },
+    { "rootless", 0, VALUE,             { GLOBAL,       GLOBAL }, OTHER },
+    { "criu", 0, VALUE,                 { GLOBAL,       0 },      OTHER },
+    { "systemd-cgroup", 0, false,       { GLOBAL,       GLOBAL }, OTHER },
+    { "cgroup-manager", 0, VALUE,       { 0,            GLOBAL }, OTHER },
+    { "version", 'v', false,            { GLOBAL,       GLOBAL }, VERSION },
+    { "version", 'V', false,            { 0,            GLOBAL }, VERSION },
+    { "help", 'h', false,               { GLOBAL | ALL, 0 },      HELP },
+    { "help", '?', false,               { 0,            GLOBAL | ALL }, HELP },
+    { "usage", 0, false,                { 0,            GLOBAL | ALL }, HELP },
+    { "bundle", 'b', VALUE,             { ALL,          ALL },    BUNDLE },
+    { "config", 0, VALUE,               { CREATE | RUN, 0 },      CONFIG },
+    { "config", 'f', VALUE,             { 0,            CREATE | RUN }, CONFIG },
+    { "detach", 'd', false,             { RUN | RESTORE, RUN | RESTORE }, OTHER },
+    { "console-socket", 0, VALUE,       { ALL,          ALL },    OTHER },
+    { "pidfd-socket", 0, VALUE,         { CREATE | RUN, 0 },      OTHER },
+    { "pid-file", 0, VALUE,             { ALL,          ALL },    OTHER },
+    { "preserve-fds", 0, VALUE,         { CREATE | RUN, CREATE | RUN }, OTHER },
+    { "program-name", 0, VALUE,         { 0,            GLOBAL | ALL }, OTHER }, /* argp's own, in no help text */
+    { "keep", 0, false,                 { RUN,          RUN },    OTHER },
+    { "no-pivot", 0, false,             { ALL,          CREATE | RUN }, OTHER },
+    { "no-subreaper", 0, false,         { RUN | RESTORE, CREATE | RUN }, OTHER },
+    { "no-new-keyring", 0, false,       { CREATE | RUN, CREATE | RUN }, OTHER },
+    { "no-mount-fallback", 0, false,    { ALL,          0 },      OTHER },
+    { "image-path", 0, VALUE,           { RESTORE,      RESTORE }, OTHER },
+    { "work-path", 0, VALUE,            { RESTORE,      RESTORE }, OTHER },
+    { "tcp-established", 0, false,      { RESTORE,      RESTORE }, OTHER },
+    { "ext-unix-sk", 0, false,          { RESTORE,      RESTORE }, OTHER },
+    { "shell-job", 0, false,            { RESTORE,      RESTORE }, OTHER },
+    { "file-locks", 0, false,           { RESTORE,      RESTORE }, OTHER },
+    { "manage-cgroups-mode", 0, VALUE,  { RESTORE,      RESTORE }, OTHER },
+    { "empty-ns", 0, VALUE,             { RESTORE,      0 },      OTHER },
+    { "auto-dedup", 0, false,           { RESTORE,      0 },      OTHER },
+    { "lazy-pages", 0, false,           { RESTORE,      0 },      OTHER },
+    { "lsm-profile", 0, VALUE,          { RESTORE,      RESTORE }, OTHER },
+    { "lsm-mount-context", 0, VALUE,    { RESTORE,      RESTORE }, OTHER },
+};
+
+/* Ours. Not in the table: it takes no part in crun's abbreviations, whose meaning it must not change. */
+static const struct option device_option = { "device", 0, VALUE, { CREATE | RUN, CREATE | RUN }, DEVICE };
+
+#define COUNT (sizeof options / sizeof options[0])
+
+/* What one word of the command line is. */
+struct word {
+    enum { OPERAND, END, KNOWN, UNKNOWN } kind;
+    enum meaning meaning;
+    const char *value; /* what stands behind "=" or behind the letter, else NULL */
+    bool wants;        /* the value is the next word */
+};
+
+enum grammar grammar_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strstr(slash ? slash + 1 : path, "crun") ? CRUN : RUNC;
+}
+
+static bool is_named(const struct option *option, const char *name, size_t size)
+{
+    return strlen(option->name) == size && memcmp(option->name, name, size) == 0;
+}
+
+static const struct option *by_letter(enum grammar grammar, int place, char letter)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (options[i].letter == letter && options[i].places[grammar] & place)
+            return &options[i];
+    return NULL;
+}
+
+static const struct option *by_name(enum grammar grammar, int place, const char *name, size_t size)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (options[i].places[grammar] & place && is_named(&options[i], name, size))
+            return &options[i];
+    return NULL;
+}
+
+/* crun's abbreviations. When the candidates disagree on whether a value follows, nobody knows how to read on: NULL. */
+static const struct option *by_beginning(int place, const char *name, size_t size)
+{
+    const struct option *found = NULL;
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct option *option = &options[i];
+        if (!(option->places[CRUN] & place) || strncmp(option->name, name, size) != 0)
+            continue;
+        if (found && found->takes_value != option->takes_value)
+            return NULL;
+        if (!found)
+            found = option;
+    }
+    return found;
+}
+
+/* Finds an option by the name that stands in the command line. A name of one letter is runc's -b or --b. */
+static const struct option *find_option(enum grammar grammar, int place, const char *name, size_t size)
+{
+    const struct option *found = by_name(grammar, place, name, size);
+    if (!found && place & (CREATE | RUN) && is_named(&device_option, name, size))
+        found = &device_option;
+    if (!found && grammar == RUNC && size == 1)
+        found = by_letter(RUNC, place, *name);
+    if (!found && grammar == RUNC)
+        found = by_name(RUNC, GLOBAL, name, size);
+    if (!found)
+        found = by_name(grammar == RUNC ? CRUN : RUNC, place, name, size);
+    if (!found && grammar == CRUN && size > 0)
+        found = by_beginning(place, name, size);
+    return found;
+}
+
+/* A word that names an option, or NULL for one that no table knows, with the value that came in the same word. */
+static struct word as_option(const struct option *option, const char *value)
+{
+    if (!option)
+        return (struct word){ .kind = UNKNOWN, .value = value };
+    return (struct word){ KNOWN, option->meaning, value, option->takes_value && !value };
+}
+
+/* -dbDIR: letters without value, then at most one that takes what is left of the word or else the next word. */
+static struct word read_cluster(int place, const char *letters)
+{
+    for (; *letters; letters++) {
+        const struct option *option = by_letter(CRUN, place, *letters);
+        bool last = letters[1] == '\0';
+        if (!option || option->takes_value || option->meaning != OTHER || last)
+            return as_option(option, option && option->takes_value && !last ? letters + 1 : NULL);
+    }
+    return as_option(NULL, NULL);
+}
+
+static struct word read_word(enum grammar grammar, int place, const char *text)
+{
+    if (text[0] != '-' || text[1] == '\0')
+        return (struct word){ .kind = OPERAND };
+    if (strcmp(text, "--") == 0)
+        return (struct word){ .kind = END };
+    if (grammar == CRUN && text[1] != '-')
+        return read_cluster(place, text + 1);
+
+    const char *name = text + (text[1] == '-' ? 2 : 1);
+    size_t size = strcspn(name, "=");
+    return as_option(find_option(grammar, place, name, size), name[size] ? name + size + 1 : NULL);
+}
+
+/* A boolean of Go's flag package; anything that it does not take for true is false or an error there. */
+static bool is_true(const char *value)
+{
+    static const char *const words[] = { "1", "t", "T", "true", "TRUE", "True" };
+    if (!value || !*value)
+        return true;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(value, words[i]) == 0)
+            return true;
+    return false;
+}
+
+/* crun's log may be "file:PATH", which is a path, or "journald:ID" and "syslog:ID", which no one can append a line to. */
+static const char *log_path(enum grammar grammar, const char *log)
+{
+    if (grammar == CRUN && strncmp(log, "file:", 5) == 0)
+        log += 5;
+    else if (grammar == CRUN && (strncmp(log, "journald:", 9) == 0 || strncmp(log, "syslog:", 7) == 0))
+        return NULL;
+    return *log ? log : NULL;
+}
+
+/* crun takes the plain name for the one in the bundle, runc for one in the working directory. */
+static const char *config_path(enum grammar grammar, const char *config)
+{
+    if (*config == '\0' || (grammar == CRUN && strcmp(config, "config.json") == 0))
+        return NULL;
+    return config;
+}
+
+/* Notes a known option. `questions` counts what is asked instead of done: help and version, by meaning. */
+static void note(enum grammar grammar, const struct word *word, const char *value, struct call *call, bool *questions)
+{
+    if (word->meaning == HELP || word->meaning == VERSION)
+        questions[word->meaning == VERSION] = grammar == CRUN || is_true(value);
+    if (!value)
+        return;
+    if (word->meaning == BUNDLE)
+        call->bundle = grammar == RUNC && !*value ? NULL : value;
+    if (word->meaning == CONFIG)
+        call->config = config_path(grammar, value);
+    if (word->meaning == ROOT)
+        call->root = value;
+    if (word->meaning == LOG)
+        call->log = log_path(grammar, value);
+    if (word->meaning == LOG_FORMAT)
+        call->log_format = value;
+}
+
+static bool creates(const char *verb)
+{
+    return strcmp(verb, "create") == 0 || strcmp(verb, "run") == 0;
+}
+
+/* Of several readings the first counts that creates a container, else the first. */
+static void take_verb(int at, char *const argv[], struct call *call)
+{
+    if (call->verb && (creates(call->verb) || !creates(argv[at])))
+        return;
+    call->verb = argv[at];
+    call->at = at;
+}
+
+/*
+ * Reads up to the verb. A word that no table knows may be an option alone or take the next word: both readings go on side
+ * by side. An option is one word or two, so it is enough to know whether some reading begins at this word and at the next.
+ */
+static void read_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions)
+{
+    bool here = true, next = false;
+    for (int i = 1; i < argc && (here || next); i++) {
+        bool after = false;
+        if (here) {
+            struct word word = read_word(grammar, GLOBAL, argv[i]);
+            const char *value = word.wants ? argv[i + 1] : word.value;
+            bool is_answered_at_once = grammar == CRUN && (word.meaning == HELP || word.meaning == VERSION);
+            switch (word.kind) {
+            case OPERAND:
+                take_verb(i, argv, call);
+                break;
+            case END:
+                if (i + 1 < argc)
+                    take_verb(i + 1, argv, call);
+                break;
+            case KNOWN:
+                note(grammar, &word, value, call, questions);
+                next |= !word.wants && !is_answered_at_once;
+                after |= word.wants;
+                break;
+            case UNKNOWN:
+                next = true;
+                after |= !word.value;
+                if (!word.value || strncmp(argv[i] + strspn(argv[i], "-"), "device=", 7) == 0)
+                    call->unknown = argv[i];
+                break;
+            }
+        }
+        here = next;
+        next = after;
+    }
+}
+
+static int place_of(const char *verb)
+{
+    if (strcmp(verb, "create") == 0)
+        return CREATE;
+    if (strcmp(verb, "run") == 0)
+        return RUN;
+    return strcmp(verb, "restore") == 0 ? RESTORE : 0;
+}
+
+/* Reads behind the verb, and takes our --device out. One without a value stays: the runtime says what is wrong. */
+static void read_verb(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions, char **kept,
+                      char **devices)
+{
+    int place = place_of(call->verb);
+    bool ended = false;
+    for (int i = call->at + 1; i < argc; i++) {
+        struct word word = { .kind = OPERAND };
+        if (!ended)
+            word = read_word(grammar, place, argv[i]);
+        bool is_pair = word.wants && i + 1 < argc;
+        const char *value = is_pair ? argv[i + 1] : word.value;
+
+        if (word.meaning == DEVICE && value) {
+            devices[call->devices++] = (char *)value;
+            i += is_pair;
+            continue;
+        }
+        if (word.kind == OPERAND)
+            call->id = argv[i];
+        if (word.kind == END)
+            ended = true;
+        if (word.kind == KNOWN)
+            note(grammar, &word, value, call, questions);
+        kept[call->kept++] = argv[i];
+        if (is_pair)
+            kept[call->kept++] = argv[++i];
+    }
+}
+
+void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices)
+{
+    bool questions[2] = { false, false };
+    *call = (struct call){ 0 };
+    read_globals(grammar, argc, argv, call, questions);
+
+    bool is_known_verb = call->verb && place_of(call->verb);
+    int copied = is_known_verb ? call->at + 1 : argc;
+    memcpy(kept, argv, (size_t)copied * sizeof *kept);
+    call->kept = copied;
+    if (is_known_verb)
+        read_verb(grammar, argc, argv, call, questions, kept, devices);
+    kept[call->kept] = NULL;
+
+    call->injects = call->verb && creates(call->verb) && !questions[0] && !questions[1];
+    if (!call->injects)
+        call->unknown = NULL;
+}

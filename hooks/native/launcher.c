@@ -1,0 +1,466 @@
+/*
+ * The launcher: what containerd, docker, podman and people start as `shim`. It stands in for the low-level runtime, and
+ * most calls have nothing to do with devices, so it decides as early as it can who goes on:
+ *
+ *     one of our commands                        -> Python, the command line
+ *     a verb that does not create a container    -> the low-level runtime
+ *     a create in which nothing asks             -> the low-level runtime
+ *     a create in which something may ask        -> Python, with what was found out here
+ *
+ * Whoever goes on gets this process: same pid, environment, descriptors, umask, working directory; stdin is never read.
+ * The program is static: LD_PRELOAD and LD_LIBRARY_PATH mean nothing to it. For Python these variables are renamed, so
+ * that they mean nothing there either; Python gives them back to the low-level runtime.
+ *
+ * All memory is static. Read from the bottom: main() is the table above.
+ */
+#define _GNU_SOURCE
+#include "native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LINKS "/etc/shim/low-level"
+#define CONFIGURATION "/etc/shim/config.toml"
+#define KEEP "SHIM_KEEP_"
+
+/*
+ * The kernel takes at most 6 MiB of arguments and environment, the pointers to them included, so we were given no more than
+ * that and may pass on no more: these numbers are out of reach.
+ */
+enum { MAX_WORDS = 3 << 18, MAX_TEXT = 8 << 20 };
+
+enum { MAX_CONFIG = 16 << 20, MAX_LAUNCH = 2 * PATH_MAX };
+
+extern char **environ;
+
+/* The directories in which runtimes lie, whatever PATH says: podman calls with no PATH at all. */
+static const char *const directories[] = {
+    "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+};
+
+#define ENTRIES(array) (sizeof(array) / sizeof(array)[0])
+
+static struct call call;       /* what the command line says, once it is read */
+static char self[PATH_MAX];    /* where this program lies */
+static struct stat self_stat;  /* who this program is */
+static char low[PATH_MAX];     /* the low-level runtime */
+
+static bool is_same(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* --- giving up -------------------------------------------------------------------------------------------------- */
+
+/* Says "shim: ID: text (remedy)" on stderr and in the --log file, and ends. */
+__attribute__((noreturn, format(printf, 3, 4))) static void give_up(const char *id, const char *remedy, const char *form, ...)
+{
+    static char text[4 * PATH_MAX], message[8 * PATH_MAX];
+    va_list arguments;
+    va_start(arguments, form);
+    vsnprintf(text, sizeof text, form, arguments);
+    va_end(arguments);
+    snprintf(message, sizeof message, "shim: %s: %s (%s)", id, text, remedy);
+    report(call.log, call.log_format, message);
+    _exit(1);
+}
+
+/* Why a program could not be started. The kernel says ENOENT for one whose loader or interpreter is missing, too. */
+static const char *start_problem(const char *program, int error)
+{
+    if (error == ENOENT && faccessat(AT_FDCWD, program, F_OK, AT_EACCESS) == 0)
+        return "the loader that it names is missing";
+    return problem(error);
+}
+
+/* --- who we are ------------------------------------------------------------------------------------------------- */
+
+static void find_self(void)
+{
+    static const char gone[] = " (deleted)";
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (size <= 0 || stat("/proc/self/exe", &self_stat) != 0)
+        give_up("SHIM_BROKEN", "mount /proc", "/proc/self/exe cannot be read");
+    self[size] = '\0';
+    /* the kernel says so when the file was replaced since we were started: its directory is what counts */
+    if (size > (ssize_t)sizeof gone && is_same(self + size - (sizeof gone - 1), gone))
+        self[size - (ssize_t)(sizeof gone - 1)] = '\0';
+}
+
+/* Whether the user speaks to us and not to the runtime that we stand in for. Links named shim-X have only the hooks. */
+static bool is_our_command(const char *name, int argc, char *const argv[])
+{
+    static const char *const nouns[] = {
+        "cdi", "explain", "hook", "runtime", "device", "grant", "gate", "doctor", "node", "system", "config", "version",
+        "help", "--help", "-h",
+    };
+    if (!is_same(name, "shim"))
+        return strncmp(name, "shim-", 5) == 0 && argc > 1 && is_same(argv[1], "hook");
+    if (argc < 2)
+        return true;
+    for (size_t i = 0; i < ENTRIES(nouns); i++)
+        if (is_same(argv[1], nouns[i]))
+            return true;
+    return false;
+}
+
+/* --- the low-level runtime -------------------------------------------------------------------------------------- */
+
+static bool is_self(const struct stat *other)
+{
+    return other->st_dev == self_stat.st_dev && other->st_ino == self_stat.st_ino;
+}
+
+/* The link that the administrator set for our name, if there is one. */
+static bool find_by_link(const char *name)
+{
+    char link[PATH_MAX];
+    struct stat target;
+    snprintf(link, sizeof link, LINKS "/%s", name);
+    ssize_t size = readlink(link, low, sizeof low - 1);
+    if (size < 0 && errno == EINVAL)
+        give_up("LOWLEVEL_MISSING", "make it a link to the runtime, for example with ln -s", "%s is not a symbolic link", link);
+    if (size < 0)
+        return false;
+    low[size] = '\0';
+    if (low[0] != '/')
+        give_up("LOWLEVEL_MISSING", "let it point to an absolute path", "%s points to \"%s\"", link, low);
+    if (stat(low, &target) == 0 && is_self(&target))
+        give_up("LOWLEVEL_MISSING", "let it point to the real runtime", "%s points to %s, which is shim itself", link, low);
+    return true;
+}
+
+/* Whether directory holds a program of this name that is not we; one that is we is remembered in `own`. */
+static bool is_in(const char *directory, size_t size, const char *name, char own[PATH_MAX])
+{
+    struct stat found;
+    if (snprintf(low, sizeof low, "%.*s/%s", (int)size, directory, name) >= (int)sizeof low)
+        return false;
+    if (stat(low, &found) != 0 || !S_ISREG(found.st_mode) || faccessat(AT_FDCWD, low, X_OK, AT_EACCESS) != 0)
+        return false;
+    if (!is_self(&found))
+        return true;
+    strcpy(own, low);
+    return false;
+}
+
+/* Parts of PATH that are not absolute would depend on the working directory, which is a bundle. */
+static bool is_in_path(const char *name, char own[PATH_MAX])
+{
+    const char *path = getenv("PATH");
+    for (const char *part = path ? path : ""; *part;) {
+        size_t size = strcspn(part, ":");
+        if (*part == '/' && is_in(part, size, name, own))
+            return true;
+        part += size + (part[size] == ':');
+    }
+    return false;
+}
+
+/* The six directories for every name, then PATH: the answer must not depend on PATH where it can be had without. */
+static void find_by_search(const char *name)
+{
+    const char *names[] = { "runc", "crun" };
+    size_t count = 2;
+    char own[PATH_MAX] = "";
+    if (!is_same(name, "shim")) {
+        names[0] = strncmp(name, "shim-", 5) == 0 ? name + 5 : name;
+        count = 1;
+    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < ENTRIES(directories); j++)
+            if (is_in(directories[j], strlen(directories[j]), names[i], own))
+                return;
+    for (size_t i = 0; i < count; i++)
+        if (is_in_path(names[i], own))
+            return;
+
+    char remedy[2 * PATH_MAX];
+    snprintf(remedy, sizeof remedy, "install it, or say where it is: ln -s /path/to/it " LINKS "/%s", name);
+    if (*own)
+        give_up("LOWLEVEL_MISSING", remedy, "there is no low-level runtime: the only %s%s found, %s, is shim itself", names[0],
+                count == 2 ? " or crun" : "", own);
+    give_up("LOWLEVEL_MISSING", remedy, "there is no low-level runtime: no %s%s in the directories for programs or in PATH",
+            names[0], count == 2 ? " or crun" : "");
+}
+
+__attribute__((noreturn)) static void become_low(char *argv[])
+{
+    argv[0] = low;
+    execve(low, argv, environ);
+    give_up("LOWLEVEL_EXEC", "install it, or let the link in " LINKS " point to the right one",
+            "the low-level runtime %s cannot be started: %s", low, start_problem(low, errno));
+}
+
+/* --- does anything ask? ----------------------------------------------------------------------------------------- */
+
+static bool exists(const char *path)
+{
+    return faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/*
+ * A configuration may name sources of requests that the scan does not know, so that every create goes to Python. The
+ * user's own counts for Python only when rootless; looking at it for everybody costs nothing and errs towards Python.
+ */
+static bool is_configured(void)
+{
+    char path[PATH_MAX];
+    const char *home = getenv("XDG_CONFIG_HOME"), *named = getenv("SHIM_CONFIG");
+    if (named && *named)
+        return true;
+    if (home && *home && snprintf(path, sizeof path, "%s/shim/config.toml", home) < (int)sizeof path && exists(path))
+        return true;
+    return exists(CONFIGURATION);
+}
+
+/* Opens the config.json that the low-level runtime will read. */
+static int open_config(void)
+{
+    int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    if (call.config)
+        return open(call.config, flags);
+    if (!call.bundle)
+        return open("config.json", flags);
+    cleanup_fd int bundle = open(call.bundle, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return bundle < 0 ? -1 : openat(bundle, "config.json", flags);
+}
+
+/*
+ * Read and not mapped: a file that is cut while it is read must not end us. What cannot be opened, is no regular file or
+ * is larger than any real config.json is left to the low-level runtime.
+ */
+static bool does_config_ask(void)
+{
+    static char text[MAX_CONFIG + 1];
+    struct stat status;
+    size_t size = 0;
+    cleanup_fd int fd = open_config();
+    if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > MAX_CONFIG)
+        return false;
+    for (ssize_t part; size < sizeof text; size += (size_t)part) {
+        part = read(fd, text + size, sizeof text - size);
+        if (part < 0)
+            return true;
+        if (part == 0)
+            break;
+    }
+    return size <= MAX_CONFIG && asks(text, size);
+}
+
+/* --- Python ----------------------------------------------------------------------------------------------------- */
+
+static char interpreter[PATH_MAX];
+static char modules[PATH_MAX];
+static char reinstall[PATH_MAX + 128];
+
+/* The words that are made up for Python. */
+static struct {
+    char *words[MAX_WORDS];
+    size_t count;
+    char text[MAX_TEXT];
+    size_t used;
+} out;
+
+/* The next word: before and after joined. */
+static void add_joined(const char *before, const char *after)
+{
+    size_t first = strlen(before), second = strlen(after);
+    char *word = out.text + out.used;
+    if (out.count == ENTRIES(out.words) || first + second + 1 > sizeof out.text - out.used)
+        give_up("SHIM_BROKEN", "pass less", "%s: %s", interpreter, problem(E2BIG));
+    memcpy(word, before, first);
+    memcpy(word + first, after, second + 1);
+    out.used += first + second + 1;
+    out.words[out.count++] = word;
+}
+
+/* The next word: one that is there already. NULL ends a list. */
+static void add(const char *word)
+{
+    if (out.count == ENTRIES(out.words))
+        give_up("SHIM_BROKEN", "pass less", "%s: %s", interpreter, problem(E2BIG));
+    out.words[out.count++] = (char *)word;
+}
+
+static void add_key(const char *key, const char *value)
+{
+    if (value)
+        add_joined(key, value);
+}
+
+static void add_number(const char *key, int number)
+{
+    char digits[16];
+    snprintf(digits, sizeof digits, "%d", number);
+    add_joined(key, digits);
+}
+
+/* Cuts the last part off a path. */
+static void cut_last_part(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+}
+
+/* Takes a line out of text and returns what follows it, or NULL unless the line is an absolute path that fits. */
+static char *take_path(char *text, char path[PATH_MAX])
+{
+    size_t size = text ? strcspn(text, "\n") : 0;
+    if (!text || text[0] != '/' || size >= PATH_MAX || text[size] != '\n')
+        return NULL;
+    text[size] = '\0';
+    strcpy(path, text);
+    return text + size + 1;
+}
+
+/* Where Python and our modules are, by the file that `make install` wrote. False when there is no such file. */
+static bool find_installed(const char *prefix)
+{
+    static char text[MAX_LAUNCH + 2];
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/lib/shim/launch", prefix);
+    cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return false;
+    strcpy(reinstall, "run `make install` again in the source tree of shim");
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (size < 0)
+        give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", path, problem(errno));
+    text[size] = '\0';
+    if (!take_path(take_path(text, interpreter), modules))
+        give_up("SHIM_BROKEN", reinstall, "%s does not hold the interpreter and the module directory, a line each", path);
+    return true;
+}
+
+/* Where they are in the virtual environment that pip installed us into. */
+static void find_in_venv(const char *prefix)
+{
+    snprintf(reinstall, sizeof reinstall, "python3 -m venv %s && %s/bin/pip install --force-reinstall cdi-shim", prefix, prefix);
+    snprintf(interpreter, sizeof interpreter, "%s/bin/python3", prefix);
+    snprintf(modules, sizeof modules, "%s/" SITE_PACKAGES, prefix);
+}
+
+/* Finds Python and puts the beginning of its command line down: the program that goes on, and in which part. */
+static void prepare_python(const char *part)
+{
+    char prefix[PATH_MAX];
+    strcpy(prefix, self);
+    cut_last_part(prefix);
+    cut_last_part(prefix);
+    if (!find_installed(prefix))
+        find_in_venv(prefix);
+    const char *const options[] = { interpreter, "-I", "-S", "-B" };
+    for (size_t i = 0; i < ENTRIES(options); i++)
+        add(options[i]);
+    add_joined(modules, "/shim/__main__.py");
+    const char *program = out.words[out.count - 1];
+    if (faccessat(AT_FDCWD, program, R_OK, AT_EACCESS) != 0)
+        give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", program, problem(errno));
+    add(part);
+}
+
+/*
+ * Ends the command line and starts Python. LD_* would reach Python's loader: the names get a prefix. So do names that
+ * already have it, so that Python can undo it for each name without having to know which is which.
+ */
+__attribute__((noreturn)) static void become_python(void)
+{
+    add(NULL);
+    size_t environment = out.count;
+    for (char **variable = environ; *variable; variable++) {
+        bool is_kept = strncmp(*variable, "LD_", 3) == 0 || strncmp(*variable, KEEP, sizeof KEEP - 1) == 0;
+        if (is_kept)
+            add_joined(KEEP, *variable);
+        else
+            add(*variable);
+    }
+    add(NULL);
+    execve(interpreter, out.words, out.words + environment);
+    give_up("SHIM_BROKEN", reinstall, "%s cannot be started: %s", interpreter, start_problem(interpreter, errno));
+}
+
+__attribute__((noreturn)) static void become_command_line(char *const argv[])
+{
+    prepare_python("cli");
+    for (char *const *word = argv; *word; word++)
+        add(*word);
+    become_python();
+}
+
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/* Python ignores these two itself: it must know which of them were ignored before, to leave them so for the runtime. */
+static void add_ignored_signals(void)
+{
+    bool pipe = is_ignored(SIGPIPE), size = is_ignored(SIGXFSZ);
+    if (pipe || size)
+        add_joined("sigign=", pipe && size ? "PIPE,XFSZ" : pipe ? "PIPE" : "XFSZ");
+}
+
+/* Hands the create over with all that was found out; shim/create/verdict.py reads it. */
+__attribute__((noreturn)) static void become_create(const char *name, char *const kept[], char *const devices[])
+{
+    prepare_python("create");
+    add_key("low=", low);
+    add_key("name=", name);
+    add_key("self=", self);
+    add_key("verb=", call.verb);
+    add_number("at=", call.at);
+    add_key("bundle=", call.bundle);
+    /* a plain name is crun's word for the bundle's file; here it is one in the working directory */
+    add_key(call.config && !strchr(call.config, '/') ? "config=./" : "config=", call.config);
+    add_key("id=", call.id);
+    add_key("root=", call.root);
+    add_key("log=", call.log);
+    add_key("log-format=", call.log_format);
+    for (int i = 0; i < call.devices; i++)
+        add_key("device=", devices[i]);
+    add_key("unknown=", call.unknown);
+    add_ignored_signals();
+    add("--");
+    add(low);
+    for (int i = 1; i < call.kept; i++)
+        add(kept[i]);
+    become_python();
+}
+
+/* --- the whole -------------------------------------------------------------------------------------------------- */
+
+int main(int argc, char *argv[])
+{
+    static char *kept[MAX_WORDS], *devices[MAX_WORDS];
+    const char *name = argc > 0 ? last_part(argv[0]) : "shim";
+    if (argc < 1 || argc >= (int)ENTRIES(kept))
+        give_up("SHIM_BROKEN", "pass less, and a name to be called by", "a command line of %d words", argc);
+    find_self();
+    if (is_our_command(name, argc, argv))
+        become_command_line(argv);
+
+    if (!find_by_link(name))
+        find_by_search(name);
+    parse_call(grammar_of(low), argc, argv, &call, kept, devices);
+    if (!call.injects)
+        become_low(kept);
+    if (call.devices || call.unknown || is_configured() || does_config_ask())
+        become_create(name, kept, devices);
+    become_low(kept);
+}
