@@ -1,0 +1,196 @@
+"""Spec directories: which files there are, which device is served by which file, and why a file is not.
+
+HOT. The files of a directory are taken in the order of their names' bytes; a later directory has a higher priority.
+One rule decides who serves a device: the highest directory that names it. If one file there names it, that file serves
+it; if several do, nobody does (a conflict). What stands in lower directories never matters then.
+
+Nothing in a directory can stop the scan: each file that cannot be used and each directory that cannot be listed gets a
+finding, and the rest is served. The reference library differs in both respects; the table in `deviations` says how.
+
+Source: CDI specification, "CDI JSON specification" (directories, priorities, conflicts), knowledge of the Go library.
+"""
+
+from __future__ import annotations
+
+import errno
+import posix
+
+from shim.cdi.findings import Finding
+from shim.cdi.paths import clean, reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from shim.cdi.spec import Spec
+
+DEFAULT = ("/etc/cdi", "/var/run/cdi")
+
+OK = "ok"
+MISSING = "missing"
+_SUFFIXES = (".json", ".yaml")
+
+
+class Directories:
+    """The devices that a list of spec directories serves. Made by `open`.
+
+    Attributes:
+        dirs: the directories, cleaned as text, lowest priority first.
+        specs: every spec that could be used, in load order; one of a directory given twice appears twice.
+        findings: path -> what is wrong with it; a refused file, a file with a conflict, or a directory.
+        searched: (directory, "ok" | "missing" | what hinders listing it), one for each of `dirs`.
+        conflicts: qualified name -> paths of the files of one directory that all define it, in load order.
+    """
+
+    __slots__ = ("_covered", "_served", "conflicts", "dirs", "findings", "searched", "specs")
+
+    def __init__(self, dirs: Iterable[str]) -> None:
+        self.dirs = [clean(directory) for directory in dirs]
+        self.specs: list[Spec] = []
+        self.findings: dict[str, list[Finding]] = {}
+        self.searched: list[tuple[str, str]] = []
+        self.conflicts: dict[str, list[str]] = {}
+        self._served: dict[str, tuple[Spec, str]] = {}
+        self._covered: dict[str, list[str]] = {}
+
+    def get(self, name: str) -> tuple[Spec, str] | None:
+        """The spec that serves the device of this qualified name and the device's name in it; None: nobody does.
+
+        The name is looked up as text: there are no patterns, and `all` is a name like any other.
+        """
+        return self._served.get(name)
+
+    def devices(self) -> list[str]:
+        """Qualified names of all devices that are served, sorted."""
+        return sorted(self._served)
+
+    def vendors(self) -> list[str]:
+        """Vendors of all usable specs, sorted, also of those whose devices are all in conflict."""
+        return sorted({spec.vendor for spec in self.specs})
+
+    def classes(self) -> list[str]:
+        """Classes of all usable specs, sorted."""
+        return sorted({spec.klass for spec in self.specs})
+
+    def kinds(self) -> list[str]:
+        """Kinds (VENDOR/CLASS) of all usable specs, sorted."""
+        return sorted({spec.kind for spec in self.specs})
+
+    @property
+    def shadowed(self) -> list[tuple[str, str, str]]:
+        """(qualified name, path that loses, path that serves it), for each definition hidden by a higher directory."""
+        found = []
+        for name in sorted(self._covered):
+            served = self._served.get(name)
+            if served:
+                winner = served[0].path
+                found += [(name, loser, winner) for loser in self._covered[name] if loser != winner]
+        return found
+
+    def refused(self) -> list[Finding]:
+        """The first fault of each file that could not be used, by path; conflicts and directories are not meant."""
+        files = [found[0] for _, found in sorted(self.findings.items())]
+        return [finding for finding in files if finding.id not in ("SPEC_CONFLICT", "SPEC_DIR_UNREADABLE")]
+
+    def add(self, specs: Sequence[Spec]) -> None:
+        """Take in the specs of one more directory, of higher priority than all before.
+
+        Arguments:
+            specs: every usable spec of that directory, in load order.
+        """
+        self.specs += specs
+        holders: dict[str, tuple[Spec, str]] = {}
+        disputed: set[str] = set()
+        for spec in specs:
+            for device in spec.devices:
+                name = f"{spec.kind}={device}"
+                first = holders.setdefault(name, (spec, device))[0]
+                if first is not spec:
+                    disputed.add(name)
+                    self._dispute(name, first.path, spec.path)
+        for name, holder in holders.items():
+            lower = self._served.pop(name, None)
+            if lower:
+                self._covered.setdefault(name, []).append(lower[0].path)
+            if name not in disputed:
+                self._served[name] = holder
+
+    def _dispute(self, name: str, first: str, other: str) -> None:
+        """Note on both files that neither can serve `name`."""
+        for path, rival in ((first, other), (other, first)):
+            text = f"device {name} is also defined by {rival}, so neither file serves it"
+            self._note(path, [Finding("SPEC_CONFLICT", text, path=path, rule="conflict")])
+            paths = self.conflicts.setdefault(name, [])
+            if path not in paths:
+                paths.append(path)
+
+    def _note(self, path: str, findings: list[Finding]) -> None:
+        self.findings.setdefault(path, []).extend(findings)
+
+    def _read_directory(self, directory: str, priority: int) -> None:
+        """List one directory and take in what can be used; everything else becomes a finding."""
+        # The reader loads `_json` at least, and YAML for most files. An index that knows every file never gets here.
+        from shim.cdi import spec as reader  # noqa: PLC0415
+
+        try:
+            names = _list(directory)
+        except OSError as error:
+            self._unlisted(directory, error)
+            return
+        self.searched.append((directory, OK))
+        specs = []
+        for name in names:
+            path = _join(directory, name)
+            try:
+                specs.append(reader.read(path, priority))
+            except reader.SpecError as error:
+                self._note(path, error.findings)
+        self.add(specs)
+
+    def _unlisted(self, directory: str, error: OSError) -> None:
+        """A directory that is missing is usual; any other hindrance is a finding, and the next directory is searched."""
+        if error.errno == errno.ENOENT:
+            self.searched.append((directory, MISSING))
+            return
+        why = reason(error)
+        self.searched.append((directory, why))
+        text = f"the spec directory cannot be listed: {why}"
+        self._note(directory, [Finding("SPEC_DIR_UNREADABLE", text, path=directory, rule="unlistable")])
+
+
+def open(dirs: Iterable[str] = DEFAULT) -> Directories:  # noqa: A001 - used as cdi.open, like tarfile.open
+    """Read all specs of the given directories.
+
+    Arguments:
+        dirs: paths, lowest priority first; one that is missing is skipped.
+
+    Returns the devices they serve. Never raises for what stands in the directories: look at `findings`.
+    Source: CDI specification, section on spec directories; files ending in exactly `.json` or `.yaml`, no recursion.
+    """
+    found = Directories(dirs)
+    for priority, directory in enumerate(found.dirs):
+        found._read_directory(directory, priority)
+    return found
+
+
+def _list(directory: str) -> list[str]:
+    """Names of the files in `directory` that may be specs, sorted by their bytes. Raises OSError."""
+    with posix.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.name.endswith(_SUFFIXES) and not _is_directory(entry)]
+    return sorted(names, key=_as_bytes)
+
+
+def _is_directory(entry: posix.DirEntry[str]) -> bool:
+    """Whether the entry itself is a directory; a link to one is not, it is a spec that cannot be read."""
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:  # only where the file system does not tell types, and the entry is gone or not accessible
+        return False
+
+
+def _as_bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _join(directory: str, name: str) -> str:
+    return f"/{name}" if directory == "/" else f"{directory}/{name}"

@@ -1,0 +1,283 @@
+"""apply: a plan and a config.json give a new config.json. Pure: no I/O, and the input is never changed.
+
+HOT: imports nothing but the vocabulary of findings. The order is the reference library's: all edits of a plan are
+collected first, then applied kind by kind. Each step below is one kind, works on a copy of the sections it touches,
+creates a missing section only when it has something to put there, and leaves every member that it does not know.
+The create path lays its own rules over these steps; so each step takes and returns plain values.
+
+Source: CDI specification, "Container edits"; OCI runtime specification, config.md and config-linux.md.
+"""
+
+from __future__ import annotations
+
+from shim.cdi.findings import CdiError, Finding
+from shim.cdi.paths import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.cdi.plan import Plan
+
+    Json = dict[str, Any]  # an object of config.json or of a spec
+
+_IDMAP_OF = {"bind": "idmap", "rbind": "ridmap"}
+
+
+def apply(plan: Plan, config: Json) -> Json:
+    """Put the plan's edits into a copy of `config`.
+
+    Arguments:
+        plan: what `plan.make` or `Plan.from_json` gave.
+        config: a decoded OCI config.json; it is not changed, and the result may share parts with it.
+
+    Returns the new config. Raises CdiError (CONFIG_JSON) when a section that must be edited has another type.
+    """
+    result = dict(config)
+    edits = [origin["edits"] for origin in plan.origins]
+    add_env(result, _collect(edits, "env"))
+    add_nodes(result, _collect(edits, "deviceNodes"))
+    add_net_devices(result, _collect(edits, "netDevices"))
+    add_mounts(result, _collect(edits, "mounts"))
+    add_hooks(result, _collect(edits, "hooks"))
+    set_intel_rdt(result, [block["intelRdt"] for block in edits if block.get("intelRdt") is not None])
+    add_gids(result, _collect(edits, "additionalGids"))
+    return result
+
+
+def _collect(edits: list[Json], kind: str) -> list[Any]:
+    """All items of one kind, in the order of the plan."""
+    return [item for block in edits for item in block.get(kind) or ()]
+
+
+def add_env(config: Json, env: list[str]) -> None:
+    """Set variables: one that is there is replaced in place (the last, if it is there twice), others are appended."""
+    if not env:
+        return
+    process = _process(config)
+    present = _list(process, "env", "process.env")
+    places = {_name(entry): place for place, entry in enumerate(present)}
+    for entry in env:
+        name = _name(entry)
+        if name in places:
+            present[places[name]] = entry
+        else:
+            places[name] = len(present)
+            present.append(entry)
+
+
+def _name(entry: object) -> str:
+    return str(entry).partition("=")[0]
+
+
+def add_nodes(config: Json, nodes: list[Json]) -> None:
+    """Add device nodes, and for each the cgroup rule that lets the container use it."""
+    if not nodes:
+        return
+    owner = _owner(config)
+    linux = _section(config, "linux", "linux")
+    devices = _list(linux, "devices", "linux.devices")
+    rules = []
+    for node in nodes:
+        _put_device(devices, device(node, owner))
+        rule = cgroup_rule(node)
+        if rule:
+            rules.append(rule)
+    if rules:
+        resources = _section(linux, "resources", "linux.resources")
+        _list(resources, "devices", "linux.resources.devices").extend(rules)
+
+
+def device(node: Json, owner: tuple[int, int]) -> Json:
+    """The entry of linux.devices for a resolved node.
+
+    Arguments:
+        node: a node of the plan, type and numbers filled in.
+        owner: uid and gid of the process; taken when the spec names none, and when they are not root's.
+    """
+    entry = {"path": node["path"], "type": node["type"], "major": node.get("major", 0), "minor": node.get("minor", 0)}
+    if node.get("fileMode") is not None:
+        entry["fileMode"] = node["fileMode"]
+    for member, process_id in zip(("uid", "gid"), owner, strict=True):
+        if node.get(member) is not None:
+            entry[member] = node[member]
+        elif process_id > 0:
+            entry[member] = process_id
+    return entry
+
+
+def cgroup_rule(node: Json) -> Json | None:
+    """The allow rule for a resolved node; None for types that cgroups do not know and for permissions "none".
+
+    A rule without access, as the reference makes for "none", is refused by runc, and no rule says the same.
+    """
+    permissions = node.get("permissions") or "rwm"
+    if node["type"] not in ("b", "c") or permissions == "none":
+        return None
+    return {
+        "allow": True,
+        "type": node["type"],
+        "major": node.get("major", 0),
+        "minor": node.get("minor", 0),
+        "access": permissions,
+    }
+
+
+def _put_device(devices: list[Json], entry: Json) -> None:
+    """Take out the first device of the same path; put the new one in the place of the second, or at the end."""
+    places = [place for place, other in enumerate(devices) if _member(other, "path") == entry["path"]]
+    if len(places) > 1:
+        devices[places[1]] = entry
+    else:
+        devices.append(entry)
+    if places:
+        del devices[places[0]]
+
+
+def add_net_devices(config: Json, net_devices: list[Json]) -> None:
+    """Move network interfaces into the container: one entry for each name on the host, the last one counts."""
+    if not net_devices:
+        return
+    moved = _section(_section(config, "linux", "linux"), "netDevices", "linux.netDevices")
+    for item in net_devices:
+        moved[item["hostInterfaceName"]] = {"name": item["name"]}
+
+
+def add_mounts(config: Json, mounts: list[Json]) -> None:
+    """Add mounts: the first of the same destination goes, the new one comes last; then all are sorted by depth.
+
+    The sort is stable. Without it a mount would hide those of the config that lie below its destination.
+    """
+    if not mounts:
+        return
+    userns = _has_user_namespace(config)
+    present = _list(config, "mounts", "mounts")
+    for item in mounts:
+        entry = mount(item, userns=userns)
+        for place, other in enumerate(present):
+            if _member(other, "destination") == entry["destination"]:
+                del present[place]
+                break
+        present.append(entry)
+    present.sort(key=lambda entry: clean(str(_member(entry, "destination") or "")).count("/"))
+
+
+def mount(item: Json, *, userns: bool) -> Json:
+    """The entry of mounts for a mount of a spec.
+
+    Arguments:
+        item: the mount of the spec.
+        userns: the container gets a user namespace. A bind mount is then idmapped, so that ids on it keep their
+            meaning, unless its options say something about that already.
+    """
+    entry = {"destination": item["containerPath"], "source": item["hostPath"]}
+    if item.get("type"):
+        entry["type"] = item["type"]
+    options = list(item.get("options") or ())
+    if userns and "idmap" not in options and "ridmap" not in options:
+        # The last word of the options counts, as in mount(8); the type says bind only where they say nothing.
+        binds = [word for word in (item.get("type"), *options) if word in _IDMAP_OF]
+        if binds:
+            options.append(_IDMAP_OF[binds[-1]])
+    if options:
+        entry["options"] = options
+    return entry
+
+
+def add_hooks(config: Json, hooks: list[Json]) -> None:
+    """Append hooks to their stages, behind those that are there."""
+    if not hooks:
+        return
+    stages = _section(config, "hooks", "hooks")
+    for item in hooks:
+        stage = item["hookName"]
+        _list(stages, stage, f"hooks.{stage}").append(hook(item))
+
+
+def hook(item: Json) -> Json:
+    """The entry of a hook stage for a hook of a spec: what is empty is left out."""
+    entry = {"path": item["path"]}
+    for member in ("args", "env"):
+        if item.get(member):
+            entry[member] = list(item[member])
+    if item.get("timeout") is not None:
+        entry["timeout"] = item["timeout"]
+    return entry
+
+
+def set_intel_rdt(config: Json, sections: list[Json]) -> None:
+    """Replace linux.intelRdt by the last section of the plan, as a whole: the reference does not merge members."""
+    if sections:
+        _section(config, "linux", "linux")["intelRdt"] = dict(sections[-1])
+
+
+def add_gids(config: Json, gids: list[int]) -> None:
+    """Add supplementary groups; 0 and those that are there already are left out."""
+    wanted = [gid for gid in gids if gid != 0]
+    if not wanted:
+        return
+    user = _section(_process(config), "user", "process.user")
+    present = _list(user, "additionalGids", "process.user.additionalGids")
+    for gid in wanted:
+        if gid not in present:
+            present.append(gid)
+
+
+def _process(config: Json) -> Json:
+    """A copy of the process section; a new one holds what must be there, and the runtime will say that it is no program."""
+    if config.get("process") is None:
+        config["process"] = {"user": {"uid": 0, "gid": 0}, "cwd": ""}
+    return _section(config, "process", "process")
+
+
+def _owner(config: Json) -> tuple[int, int]:
+    """Uid and gid of the container's process, 0 where the config does not say."""
+    user = _object(_object(config.get("process"), "process").get("user"), "process.user")
+    uid, gid = user.get("uid") or 0, user.get("gid") or 0
+    if not isinstance(uid, int) or not isinstance(gid, int):
+        raise _wrong("process.user", "must hold uid and gid as numbers")
+    return uid, gid
+
+
+def _has_user_namespace(config: Json) -> bool:
+    linux = _object(config.get("linux"), "linux")
+    return any(_member(namespace, "type") == "user" for namespace in _array(linux.get("namespaces"), "linux.namespaces"))
+
+
+def _section(parent: Json, member: str, where: str) -> Json:
+    """A copy of the object `member`, put into `parent` in its place; a new one when it is absent or null."""
+    section = dict(_object(parent.get(member), where))
+    parent[member] = section
+    return section
+
+
+def _list(parent: Json, member: str, where: str) -> list[Any]:
+    """A copy of the list `member`, put into `parent` in its place; a new one when it is absent or null."""
+    items = list(_array(parent.get(member), where))
+    parent[member] = items
+    return items
+
+
+def _object(value: object, where: str) -> Json:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _wrong(where, "must be an object")
+    return value
+
+
+def _array(value: object, where: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise _wrong(where, "must be a list")
+    return value
+
+
+def _member(item: object, name: str) -> object:
+    """A member of an item that may be no object: the low-level runtime will say so, we only must not fall over it."""
+    return item.get(name) if isinstance(item, dict) else None
+
+
+def _wrong(where: str, what: str) -> CdiError:
+    return CdiError([Finding("CONFIG_JSON", f"config.json: {where} {what}", rule="wrong-type")])

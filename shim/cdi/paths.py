@@ -1,0 +1,61 @@
+"""Paths as text, and system errors as words. HOT: imports only `errno`.
+
+Paths of a spec or a config.json belong to another machine's view (a container), so they are cleaned as text and never
+looked up. Errors are worded here once, because engines read our text: "no such file or directory" and "permission
+denied" in an error turn a refused container into "command not found" (exit status 127 or 126).
+"""
+
+from __future__ import annotations
+
+import errno
+
+_REASONS = {
+    errno.ENOENT: "is missing",
+    errno.EACCES: "is not accessible to this user",
+    errno.EPERM: "access is not allowed",
+    errno.ENOTDIR: "is not a directory, or lies below a file",
+    errno.EISDIR: "is a directory",
+    errno.ELOOP: "its links form a loop",
+    errno.ENAMETOOLONG: "the path is too long",
+    errno.ENXIO: "is a socket, or a device without driver",
+    errno.EMFILE: "this process has no file descriptor left (EMFILE)",
+    errno.ENFILE: "the system has no file descriptor left (ENFILE)",
+    errno.ENOSPC: "the file system is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EEXIST: "exists already",
+    errno.EINVAL: "cannot be the name of a file",  # what posix says of a NUL in a path, and some file systems of others
+    errno.EIO: "the disk reports an error (EIO)",
+}
+
+
+def reason(error: OSError | ValueError) -> str:
+    """What went wrong, to be read behind the path: "is missing", "is not accessible to this user"."""
+    number = error.errno if isinstance(error, OSError) else errno.EINVAL
+    if number in _REASONS:
+        return _REASONS[number]
+    name = errno.errorcode.get(number or 0, "an unnamed system error")
+    return f"the system refuses it ({name})"
+
+
+def clean(path: str) -> str:
+    """The shortest path that means the same as text: no empty parts, no ".", ".." taken back where possible.
+
+    An empty path is "."; ".." above the root is dropped, above a relative path it stays. No link is looked at.
+    """
+    rooted = path.startswith("/")
+    kept: list[str] = []
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if kept and kept[-1] != "..":
+                kept.pop()
+                continue
+            if rooted:
+                continue
+        kept.append(part)
+    text = "/".join(kept)
+    if rooted:
+        return "/" + text
+    return text or "."

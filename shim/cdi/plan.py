@@ -1,0 +1,236 @@
+"""Plan: the names of a request become a plain value that says what to inject, and where each edit comes from.
+
+HOT. All that is hard happens here: looking names up, completing device nodes from the host, refusing what cannot work.
+What is left for `edits.apply` needs no host. A plan holds plain JSON values only, so it can be shown, compared, recorded
+and read back.
+
+Two rules for the numbers of device nodes:
+
+    "spec"  the reference library's: what the spec gives is taken, the host fills in what is missing.
+    "disk"  the create path's: the node on disk decides, since drivers get other numbers when they are loaded again
+            and specs outlive them; a spec that disagrees is reported (DEVNUM_STALE).
+
+Source: CDI specification, "OCI Edits" and "deviceNodes"; the reference's rules as the conformance vectors pin them.
+"""
+
+from __future__ import annotations
+
+from shim.cdi.findings import CdiError, Finding
+from shim.host.nodes import lookup as lookup_on_host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Literal
+
+    from shim.cdi.directories import Directories
+    from shim.cdi.spec import Spec
+    from shim.host.nodes import Lookup, Node
+
+    Json = dict[str, Any]
+
+SPEC: Literal["spec"] = "spec"
+DISK: Literal["disk"] = "disk"
+
+
+class Plan:
+    """What to inject.
+
+    Attributes:
+        devices: the qualified names asked for, in the order of the request.
+        origins: {"spec": path, "device": name or None, "edits": container edits} in the order of application; device
+            None means the spec-level edits of the file; device nodes are complete (type, numbers, mode).
+        findings: warnings that came up while resolving.
+    """
+
+    __slots__ = ("devices", "findings", "origins")
+
+    def __init__(
+        self, devices: Iterable[str], origins: Iterable[Json] = (), findings: Iterable[Finding] = ()
+    ) -> None:
+        self.devices = list(devices)
+        self.origins = list(origins)
+        self.findings = list(findings)
+
+    def to_json(self) -> Json:
+        """The plan as plain values; it shares them with the plan."""
+        findings = [finding.to_json() for finding in self.findings]
+        return {"devices": self.devices, "origins": self.origins, "findings": findings}
+
+    @classmethod
+    def from_json(cls, value: Json) -> Plan:
+        """The plan that `to_json` gave. Raises ValueError when the value is none."""
+        try:
+            origins = [{"spec": o["spec"], "device": o["device"], "edits": dict(o["edits"])} for o in value["origins"]]
+            findings = [
+                Finding(
+                    f["id"], f["text"], f["remedy"], path=f.get("path", ""), line=f.get("line", 0), rule=f.get("rule", "")
+                )
+                for f in value["findings"]
+            ]
+            return cls(value["devices"], origins, findings)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this is not a plan: {error!r}") from error
+
+
+class UnresolvedError(CdiError):
+    """Names that no usable spec serves. Nothing was resolved.
+
+    Attributes:
+        names: the unknown names in the order of the request, repeats kept.
+        findings: one for each unknown name, then the first fault of each file that was refused.
+
+    Its text names each device with what is near to it, the directories searched and the files refused.
+    """
+
+    def __init__(self, names: Sequence[str], directories: Directories) -> None:
+        # Only a request that fails needs the words, and looking for near names is half the module.
+        from shim.cdi import unresolved  # noqa: PLC0415
+
+        self.names = list(names)
+        unknown = unresolved.findings(names, directories)
+        refused = directories.refused()
+        super().__init__([*unknown, *refused])
+        self.args = (unresolved.text(unknown, refused, directories),)
+
+
+class NodeError(CdiError):
+    """A device node that cannot be injected.
+
+    Attributes:
+        node: the path it is about: on the host when that cannot be used, in the container when the spec contradicts it.
+    """
+
+    def __init__(self, node: str, finding: Finding) -> None:
+        self.node = node
+        super().__init__([finding])
+
+
+def make(
+    names: Sequence[str],
+    directories: Directories,
+    *,
+    numbers: Literal["spec", "disk"] = SPEC,
+    lookup: Lookup = lookup_on_host,
+) -> Plan:
+    """Resolve qualified device names.
+
+    Arguments:
+        names: VENDOR/CLASS=NAME; a repeated name is applied again, as the reference does.
+        directories: what `directories.open` gave.
+        numbers: where device numbers come from, "spec" or "disk", see above.
+        lookup: says what node is at a path of the host.
+
+    Returns the plan. Raises UnresolvedError when any name is not served, NodeError when a device node cannot be used.
+    """
+    plan = Plan(names)
+    for spec, device, edits in _blocks(_resolve(names, directories)):
+        resolved = dict(edits)
+        nodes = edits.get("deviceNodes")
+        if nodes:
+            resolved["deviceNodes"] = [_complete(node, spec, numbers, lookup, plan.findings) for node in nodes]
+        plan.origins.append({"spec": spec.path, "device": device, "edits": resolved})
+    return plan
+
+
+def _resolve(names: Sequence[str], directories: Directories) -> list[tuple[Spec, str]]:
+    """Look each name up; raise UnresolvedError with all that nobody serves."""
+    served = [directories.get(name) for name in names]
+    if None in served:
+        unknown = [name for name, found in zip(names, served, strict=True) if found is None]
+        raise UnresolvedError(unknown, directories)
+    return [found for found in served if found is not None]
+
+
+def _blocks(served: list[tuple[Spec, str]]) -> list[tuple[Spec, str | None, Json]]:
+    """The blocks of edits in order: each device's, and before the first device of a file the file's own."""
+    blocks: list[tuple[Spec, str | None, Json]] = []
+    met: set[int] = set()
+    for spec, device in served:
+        if id(spec) not in met:
+            met.add(id(spec))
+            if spec.edits:
+                blocks.append((spec, None, spec.edits))
+        blocks.append((spec, device, spec.devices[device]))
+    return blocks
+
+
+def _complete(node: Json, spec: Spec, numbers: str, lookup: Lookup, findings: list[Finding]) -> Json:
+    """The node with type, numbers and mode. Raises NodeError; adds DEVNUM_STALE to `findings`."""
+    host_path = node.get("hostPath") or node["path"]
+    host = lookup(host_path)
+    if host is None or not host[0]:
+        if not _is_full(node):
+            raise _unusable(spec, host_path, host)
+        resolved = dict(node)
+    elif numbers == DISK:
+        resolved = _by_disk(node, host, spec, findings)
+    else:
+        resolved = _by_spec(node, host, spec)
+    if resolved.get("major", 0) < 0 or resolved.get("minor", 0) < 0:
+        # In a cgroup rule -1 means every number: one typing error would open all devices of the host.
+        raise _contradiction(node, spec, "node-negative-number", "has a negative device number")
+    return resolved
+
+
+def _is_full(node: Json) -> bool:
+    """Whether the spec gives all that is needed without the host. Major 0 counts as not given."""
+    return bool(node.get("type")) and (node.get("major", 0) != 0 or node["type"] == "p")
+
+
+def _by_spec(node: Json, host: Node, spec: Spec) -> Json:
+    """What the spec gives, completed from the host; a full node takes nothing but a mode, and is not compared."""
+    kind, major, minor, mode, _, _ = host
+    resolved = dict(node)
+    if not _is_full(node):
+        given = node.get("type") or kind
+        if given != kind:
+            raise _wrong_type(node, host, spec)
+        resolved["type"] = kind
+        if node.get("major", 0) == 0 and kind != "p":
+            resolved["major"], resolved["minor"] = major, minor
+    if resolved.get("fileMode") is None:
+        resolved["fileMode"] = mode
+    return resolved
+
+
+def _by_disk(node: Json, host: Node, spec: Spec, findings: list[Finding]) -> Json:
+    """The numbers of the node on disk; the type must agree, and "u" is a character device by an older name."""
+    kind, major, minor, mode, _, _ = host
+    given = node.get("type") or kind
+    if given != kind and (given, kind) != ("u", "c"):
+        raise _wrong_type(node, host, spec)
+    resolved = dict(node)
+    resolved["type"] = kind
+    if kind != "p":
+        old = (node.get("major", 0), node.get("minor", 0))
+        if old[0] != 0 and old != (major, minor):
+            text = f"the spec gives {node['path']} the numbers {old[0]}:{old[1]}, the node on disk has {major}:{minor}"
+            findings.append(Finding("DEVNUM_STALE", text, path=spec.path, rule="node-numbers"))
+        resolved["major"], resolved["minor"] = major, minor
+    if resolved.get("fileMode") is None:
+        resolved["fileMode"] = mode
+    return resolved
+
+
+def _unusable(spec: Spec, host_path: str, host: Node | None) -> NodeError:
+    if host is None:
+        rule, what = "node-stat", "does not exist or cannot be seen"
+    else:
+        rule, what = "node-not-a-device", "is no device (a link is not followed)"
+    text = f"the device node {host_path} of the host {what}"
+    return NodeError(host_path, Finding("NODE_UNUSABLE", text, path=spec.path, rule=rule))
+
+
+_KINDS = {"b": "block device", "c": "character device", "p": "named pipe", "u": "character device (u)"}
+
+
+def _wrong_type(node: Json, host: Node, spec: Spec) -> NodeError:
+    given, found = _KINDS.get(node["type"], node["type"]), _KINDS[host[0]]
+    host_path = node.get("hostPath") or node["path"]
+    return _contradiction(node, spec, "node-type-mismatch", f"is a {given} in the spec, but {host_path} is a {found}")
+
+
+def _contradiction(node: Json, spec: Spec, rule: str, what: str) -> NodeError:
+    finding = Finding("NODE_UNUSABLE", f"the device node {node['path']} {what}", path=spec.path, rule=rule)
+    return NodeError(node["path"], finding)
