@@ -1,0 +1,251 @@
+"""Spec files are written whole or not at all, and only when a reader would take them.
+
+The text is read back by our own reader before anything touches the disk, so a spec that is written is a spec that is
+served. It goes to a temporary file of the same directory (its name has no spec suffix, so no reader takes it up), is
+synced, and is renamed over the old file. Every name is used relative to one descriptor of the directory. A link in the
+place of the file is replaced, never followed.
+
+Source: CDI specification, "CDI JSON specification" (file names, suffixes); the reference's WriteSpec and RemoveSpec.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from shim.cdi import names
+from shim.cdi import spec as reader
+from shim.cdi.findings import CdiError, Finding
+from shim.cdi.paths import clean, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, Literal
+
+_REMEDIES = {
+    errno.EACCES: "run it as the owner of the directory, usually root",
+    errno.EPERM: "look for an immutable attribute (lsattr) on the file and the directory",
+    errno.EROFS: "write to a directory that is writable; /var/run/cdi is in memory and writable on read-only systems",
+    errno.ENOSPC: "free space, or write to /var/run/cdi, which is in memory",
+    errno.ENOENT: "make the directory above first",
+    errno.EISDIR: "move the directory of that name away",
+}
+
+_SUFFIX = {"yaml": ".yaml", "json": ".json"}
+_MODE = 0o644
+_DIRECTORY_MODE = 0o755
+
+# Letters that JSON may hold as they are, and YAML may not.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+# Text that every YAML reader, of 1.1 or 1.2, takes for text; all other text is quoted.
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./=+-]*", re.ASCII)
+_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+
+def write(
+    document: Mapping[str, Any],
+    directory: str,
+    name: str | None = None,
+    format: Literal["yaml", "json"] | None = None,
+    transient_id: str | None = None,
+) -> str:
+    """Write a spec into a spec directory, in place of the file of the same name.
+
+    Arguments:
+        document: the spec, as plain values.
+        directory: it is made (0755) when only its last part is missing.
+        name: file name; without `.yaml` or `.json` the suffix is added. Without a name it is VENDOR-CLASS.
+        format: "yaml" or "json"; if not given the name's suffix decides, else it is YAML.
+        transient_id: for a spec that lives as long as one container: the name becomes VENDOR-CLASS_ID.
+
+    Returns the path. A new file has mode 0644, one that is replaced keeps its mode and owner.
+    Raises SpecError when no reader would take the document, CdiError for names and for what the system refuses.
+    """
+    data, spec = _text(document, _format_of(name, format))
+    if name is None:
+        name = _own_name(spec, transient_id)
+    elif transient_id is not None:
+        raise ValueError("a name and a transient_id exclude each other: the id is a part of the name")
+    name = _checked_name(_with_suffix(name, _format_of(name, format)))
+    directory = clean(directory)
+    path = f"{directory.rstrip('/')}/{name}"
+    with _refusals(path, "written"):
+        _make_directory(directory)
+        with _opened(directory) as directory_fd:
+            _replace(directory_fd, name, data)
+    return path
+
+
+def remove(name: str, directory: str) -> bool:
+    """Remove a spec file.
+
+    Arguments:
+        name: file name; without `.yaml` or `.json` it is NAME.yaml, as in `write`.
+        directory: the spec directory.
+
+    Returns whether there was one; a missing file or directory is no error. Raises CdiError for names and refusals.
+    """
+    name = _checked_name(_with_suffix(name, "yaml"))
+    directory = clean(directory)
+    path = f"{directory.rstrip('/')}/{name}"
+    with _refusals(path, "removed"):
+        try:
+            with _opened(directory) as directory_fd:
+                os.unlink(name, dir_fd=directory_fd)
+                os.fsync(directory_fd)
+        except FileNotFoundError:
+            return False
+    return True
+
+
+def encode(document: Mapping[str, Any], format: Literal["yaml", "json"] = "yaml") -> bytes:
+    """The text of a spec as `write` would write it. Raises SpecError when no reader would take the document."""
+    return _text(document, format)[0]
+
+
+def _text(document: Mapping[str, Any], format: str) -> tuple[bytes, reader.Spec]:
+    """Encode, and read back: what the file will say must be what was given."""
+    try:
+        plain = _UNPRINTABLE.sub(
+            lambda found: f"\\u{ord(found[0]):04x}",
+            json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False),
+        ).encode()
+        data = plain + b"\n" if format == "json" else _yaml(document)
+    except (ValueError, TypeError, RecursionError) as error:
+        text = f"the document holds what no spec can hold: {error}"
+        raise reader.SpecError([Finding("SPEC_INVALID", text, rule="wrong-type")]) from error
+    try:
+        wanted = reader.parse(plain)
+        written = reader.parse(data)
+    except reader.SpecError as error:
+        for finding in error.findings:
+            finding.line = 0  # the line of a text that nobody has seen
+        raise reader.SpecError(error.findings) from None
+    if written.document != wanted.document:
+        text = "the spec reads back as another one than was written, so it was not written"
+        raise CdiError([Finding("INTERNAL", text)])
+    return data, wanted
+
+
+def _yaml(document: Mapping[str, Any]) -> bytes:
+    """YAML that reads the same everywhere: words that some reader takes for numbers or booleans are quoted."""
+    import yaml  # noqa: PLC0415 - 19 ms, and a spec in JSON needs none of it
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's interface
+            return True
+
+    def quoted(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+        plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+
+    Dumper.add_representer(str, quoted)
+    text = yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1 << 30)
+    return str(text).encode()
+
+
+def _format_of(name: str | None, format: str | None) -> str:
+    """The format asked for, by argument or by suffix. Raises ValueError when the two contradict each other."""
+    if format is not None and format not in _SUFFIX:
+        raise ValueError(f'the format of a spec is "yaml" or "json", not {format!r}')
+    for known, suffix in _SUFFIX.items():
+        if name is not None and name.endswith(suffix):
+            if format not in (None, known):
+                raise ValueError(f"{name!r} is the name of a {known} file, but the format is {format!r}")
+            return known
+    return format or "yaml"
+
+
+def _with_suffix(name: str, format: str) -> str:
+    return name if name.endswith((".yaml", ".json")) else name + _SUFFIX[format]
+
+
+def _own_name(spec: reader.Spec, transient_id: str | None) -> str:
+    if transient_id is None:
+        return names.spec_name(spec.vendor, spec.klass)
+    return names.transient_spec_name(spec.vendor, spec.klass, transient_id)
+
+
+def _checked_name(name: str) -> str:
+    """The name, if it is one file of the directory and nothing else. Raises CdiError (SPEC_NAME)."""
+    if name.startswith("."):
+        wrong = "begins with a dot"
+    elif "/" in name:
+        wrong = "has a slash"
+    elif not name.isprintable():
+        wrong = "has a control or an unprintable character"
+    elif len(name.encode("utf-8", "surrogateescape")) > 255:
+        wrong = "is longer than 255 bytes"
+    else:
+        return name
+    raise CdiError([Finding("SPEC_NAME", f"the spec file name {ascii(name[:300])} {wrong}", rule="spec-name")])
+
+
+@contextmanager
+def _opened(directory: str) -> Iterator[int]:
+    """A descriptor of the directory, closed at the end of the block."""
+    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _make_directory(directory: str) -> None:
+    """Make the last part of the path if it is missing, with mode 0755 whatever the umask is: specs are public."""
+    try:
+        os.mkdir(directory, _DIRECTORY_MODE)
+    except FileExistsError:
+        return
+    os.chmod(directory, _DIRECTORY_MODE)
+
+
+@contextmanager
+def _refusals(path: str, done: str) -> Iterator[None]:
+    """What the system refuses inside the block becomes a CdiError that says what was not done, why, and what helps."""
+    try:
+        yield
+    except OSError as error:
+        text = f"the spec was not {done}: {error.filename or path} {reason(error)}"
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        raise CdiError([Finding("SPEC_WRITE", text, remedy, path=path, rule="spec-write")]) from error
+
+
+def _replace(directory: int, name: str, data: bytes) -> None:
+    """Put `data` in the place of the file `name`. Raises OSError; then the old file is untouched, and nothing is left."""
+    temporary = f".shim-{os.getpid()}-{os.urandom(6).hex()}.tmp"
+    number = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory
+    )
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+            file.flush()
+            _dress(file.fileno(), _old(directory, name))
+            os.fsync(file.fileno())
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        os.unlink(temporary, dir_fd=directory)
+        raise
+    os.fsync(directory)
+
+
+def _old(directory: int, name: str) -> os.stat_result | None:
+    """The regular file that is going to be replaced."""
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def _dress(number: int, old: os.stat_result | None) -> None:
+    """Give the new file the owner and the mode of the old one, or 0644 whatever the umask is."""
+    if old is not None and os.geteuid() == 0:  # nobody else can give a file away
+        os.fchown(number, old.st_uid, old.st_gid)
+    os.fchmod(number, _MODE if old is None else stat.S_IMODE(old.st_mode) & 0o777)
