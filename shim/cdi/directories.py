@@ -12,7 +12,6 @@ Source: CDI specification, "CDI JSON specification" (directories, priorities, co
 
 from __future__ import annotations
 
-import errno
 import posix
 
 from shim.cdi.findings import Finding
@@ -130,26 +129,25 @@ class Directories:
     def _read_directory(self, directory: str, priority: int) -> None:
         """List one directory and take in what can be used; everything else becomes a finding."""
         # The reader loads `_json` at least, and YAML for most files. An index that knows every file never gets here.
-        from shim.cdi import spec as reader  # noqa: PLC0415
+        from shim.cdi import spec as reader
 
         try:
-            names = _list(directory)
-        except OSError as error:
+            paths = _list(directory)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             self._unlisted(directory, error)
             return
         self.searched.append((directory, OK))
         specs = []
-        for name in names:
-            path = _join(directory, name)
+        for path in paths:
             try:
                 specs.append(reader.read(path, priority))
             except reader.SpecError as error:
                 self._note(path, error.findings)
         self.add(specs)
 
-    def _unlisted(self, directory: str, error: OSError) -> None:
-        """A directory that is missing is usual; any other hindrance is a finding, and the next directory is searched."""
-        if error.errno == errno.ENOENT:
+    def _unlisted(self, directory: str, error: OSError | ValueError) -> None:
+        """A directory that is missing is usual; any other hindrance is a finding; the scan goes on."""
+        if isinstance(error, FileNotFoundError):
             self.searched.append((directory, MISSING))
             return
         why = reason(error)
@@ -158,11 +156,12 @@ class Directories:
         self._note(directory, [Finding("SPEC_DIR_UNREADABLE", text, path=directory, rule="unlistable")])
 
 
-def open(dirs: Iterable[str] = DEFAULT) -> Directories:  # noqa: A001 - used as cdi.open, like tarfile.open
+def open(dirs: Iterable[str] = DEFAULT) -> Directories:
     """Read all specs of the given directories.
 
     Arguments:
-        dirs: paths, lowest priority first; one that is missing is skipped.
+        dirs: paths, lowest priority first; one that is missing is skipped. A file ending in `.json` or `.yaml` may
+            stand in the place of a directory, and is then the only spec of its priority.
 
     Returns the devices they serve. Never raises for what stands in the directories: look at `findings`.
     Source: CDI specification, section on spec directories; files ending in exactly `.json` or `.yaml`, no recursion.
@@ -174,10 +173,27 @@ def open(dirs: Iterable[str] = DEFAULT) -> Directories:  # noqa: A001 - used as 
 
 
 def _list(directory: str) -> list[str]:
-    """Names of the files in `directory` that may be specs, sorted by their bytes. Raises OSError."""
-    with posix.scandir(directory) as entries:
-        names = [entry.name for entry in entries if entry.name.endswith(_SUFFIXES) and not _is_directory(entry)]
-    return sorted(names, key=_as_bytes)
+    """Paths in `directory` that may be specs, sorted by the bytes of their names; a spec file stands for itself.
+
+    Raises OSError.
+    """
+    try:
+        with posix.scandir(directory) as entries:
+            names = [entry.name for entry in entries if entry.name.endswith(_SUFFIXES) and not _is_directory(entry)]
+    except NotADirectoryError:
+        if directory.endswith(_SUFFIXES) and _exists(directory):
+            return [directory]
+        raise
+    parent = directory.rstrip("/")
+    return [f"{parent}/{name}" for name in sorted(names, key=_as_bytes)]
+
+
+def _exists(path: str) -> bool:
+    try:
+        posix.stat(path)
+    except OSError:
+        return False
+    return True
 
 
 def _is_directory(entry: posix.DirEntry[str]) -> bool:
@@ -190,7 +206,3 @@ def _is_directory(entry: posix.DirEntry[str]) -> bool:
 
 def _as_bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
-
-
-def _join(directory: str, name: str) -> str:
-    return f"/{name}" if directory == "/" else f"{directory}/{name}"

@@ -224,7 +224,7 @@ def add_gids(config: Json, gids: list[int]) -> None:
 
 
 def _process(config: Json) -> Json:
-    """A copy of the process section; a new one holds what must be there, and the runtime will say that it is no program."""
+    """A copy of the process section; a new one holds what must be there but no program."""
     if config.get("process") is None:
         config["process"] = {"user": {"uid": 0, "gid": 0}, "cwd": ""}
     return _section(config, "process", "process")
@@ -241,7 +241,8 @@ def _owner(config: Json) -> tuple[int, int]:
 
 def _has_user_namespace(config: Json) -> bool:
     linux = _object(config.get("linux"), "linux")
-    return any(_member(namespace, "type") == "user" for namespace in _array(linux.get("namespaces"), "linux.namespaces"))
+    namespaces = _array(linux.get("namespaces"), "linux.namespaces")
+    return any(_member(namespace, "type") == "user" for namespace in namespaces)
 
 
 def _section(parent: Json, member: str, where: str) -> Json:

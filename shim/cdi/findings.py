@@ -27,7 +27,7 @@ TABLE: dict[str, tuple[str, str]] = {
         ERROR,
         "remove the device from one of the two files, or move one to a directory of higher priority",
     ),
-    "SPEC_NAME": (ERROR, "name a single file, for example acme.com-gpu.yaml, without any directory"),
+    "SPEC_TARGET": (ERROR, "name a single file, for example acme.com-gpu.yaml, without any directory"),
     "SPEC_WRITE": (ERROR, "check owner, mode and free space of the spec directory"),
     "DEVICE_UNKNOWN": (ERROR, "`shim cdi list -v` shows every device and the files that were refused"),
     "DEVICE_NAME": (ERROR, "a device is named VENDOR/CLASS=NAME, for example nvidia.com/gpu=0"),

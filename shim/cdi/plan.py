@@ -1,8 +1,8 @@
 """Plan: the names of a request become a plain value that says what to inject, and where each edit comes from.
 
 HOT. All that is hard happens here: looking names up, completing device nodes from the host, refusing what cannot work.
-What is left for `edits.apply` needs no host. A plan holds plain JSON values only, so it can be shown, compared, recorded
-and read back.
+What is left for `edits.apply` needs no host. A plan holds plain JSON values only, so it can be shown, compared,
+recorded and read back.
 
 Two rules for the numbers of device nodes:
 
@@ -45,9 +45,7 @@ class Plan:
 
     __slots__ = ("devices", "findings", "origins")
 
-    def __init__(
-        self, devices: Iterable[str], origins: Iterable[Json] = (), findings: Iterable[Finding] = ()
-    ) -> None:
+    def __init__(self, devices: Iterable[str], origins: Iterable[Json] = (), findings: Iterable[Finding] = ()) -> None:
         self.devices = list(devices)
         self.origins = list(origins)
         self.findings = list(findings)
@@ -62,15 +60,14 @@ class Plan:
         """The plan that `to_json` gave. Raises ValueError when the value is none."""
         try:
             origins = [{"spec": o["spec"], "device": o["device"], "edits": dict(o["edits"])} for o in value["origins"]]
-            findings = [
-                Finding(
-                    f["id"], f["text"], f["remedy"], path=f.get("path", ""), line=f.get("line", 0), rule=f.get("rule", "")
-                )
-                for f in value["findings"]
-            ]
-            return cls(value["devices"], origins, findings)
+            return cls(value["devices"], origins, [_finding(f) for f in value["findings"]])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is not a plan: {error!r}") from error
+
+
+def _finding(value: Json) -> Finding:
+    place = {member: value[member] for member in ("path", "line", "rule") if member in value}
+    return Finding(value["id"], value["text"], value["remedy"], **place)
 
 
 class UnresolvedError(CdiError):
@@ -85,7 +82,7 @@ class UnresolvedError(CdiError):
 
     def __init__(self, names: Sequence[str], directories: Directories) -> None:
         # Only a request that fails needs the words, and looking for near names is half the module.
-        from shim.cdi import unresolved  # noqa: PLC0415
+        from shim.cdi import unresolved
 
         self.names = list(names)
         unknown = unresolved.findings(names, directories)

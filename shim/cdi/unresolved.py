@@ -45,12 +45,12 @@ def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Di
 
 
 def _finding(name: str, directories: Directories) -> Finding:
-    shown = ascii(name) if len(name) <= _LONGEST else ascii(name[:_LONGEST]) + "..."
     try:
         parse_qualified(name)
     except BadName as error:
-        said = f"{shown} is not the name of a device: {error}{_hint(name, directories)}"
-        return Finding("DEVICE_NAME", said, rule=error.rule)
+        said = str(error)
+        said = said if len(said) <= 2 * _LONGEST else said[: 2 * _LONGEST] + "..."
+        return Finding("DEVICE_NAME", said + _hint(name, directories), rule=error.rule)
     paths = directories.conflicts.get(name)
     if paths:
         said = f"device {name} is defined by {' and by '.join(paths)}, so none of them serves it"

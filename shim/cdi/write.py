@@ -134,7 +134,7 @@ def _text(document: Mapping[str, Any], format: str) -> tuple[bytes, reader.Spec]
 
 def _yaml(document: Mapping[str, Any]) -> bytes:
     """YAML that reads the same everywhere: words that some reader takes for numbers or booleans are quoted."""
-    import yaml  # noqa: PLC0415 - 19 ms, and a spec in JSON needs none of it
+    import yaml
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML's interface
@@ -172,7 +172,7 @@ def _own_name(spec: reader.Spec, transient_id: str | None) -> str:
 
 
 def _checked_name(name: str) -> str:
-    """The name, if it is one file of the directory and nothing else. Raises CdiError (SPEC_NAME)."""
+    """The name, if it is one file of the directory and nothing else. Raises CdiError (SPEC_TARGET)."""
     if name.startswith("."):
         wrong = "begins with a dot"
     elif "/" in name:
@@ -183,7 +183,7 @@ def _checked_name(name: str) -> str:
         wrong = "is longer than 255 bytes"
     else:
         return name
-    raise CdiError([Finding("SPEC_NAME", f"the spec file name {ascii(name[:300])} {wrong}", rule="spec-name")])
+    raise CdiError([Finding("SPEC_TARGET", f"the spec file name {name[:300]!a} {wrong}", rule="spec-name")])
 
 
 @contextmanager
@@ -217,7 +217,7 @@ def _refusals(path: str, done: str) -> Iterator[None]:
 
 
 def _replace(directory: int, name: str, data: bytes) -> None:
-    """Put `data` in the place of the file `name`. Raises OSError; then the old file is untouched, and nothing is left."""
+    """Put `data` in the place of the file `name`. Raises OSError; then the old file stands, and nothing is left."""
     temporary = f".shim-{os.getpid()}-{os.urandom(6).hex()}.tmp"
     number = os.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory

@@ -1,8 +1,4 @@
-"""Device nodes of a host that does not exist: the fake beside `shim.host.nodes`.
-
-    lookup = FakeNodes({"/dev/gpu0": ("c", 195, 0, 0o666)}, otherwise=nodes.lookup)
-    plan.make(names, directories, lookup=lookup)
-"""
+"""Device nodes of a host that does not exist: the fake beside `shim.host.nodes`."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class FakeNodes:
-    """A table of nodes that is called like `nodes.lookup`.
+    """A table of nodes that is called like `nodes.lookup`: `plan.make(names, found, lookup=FakeNodes({...}))`.
 
     Arguments:
         nodes: path -> (type, major, minor, mode), owned by root; or None for "nothing is there".

@@ -1,0 +1,90 @@
+"""Cases of inject.json: names are resolved, and their edits put into a config.json."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shim.cdi import directories, edits, plan
+
+from .scene import difference, host, placed, pruned, scene
+
+if TYPE_CHECKING:
+    from shim.host.nodes import Lookup
+
+
+def run(case: dict[str, Any], tmpdir: str) -> str | None:
+    """None: as expected. Else the id of a deviation, or what differs."""
+    given, expected = placed({**case["input"], "entries": []}, tmpdir), placed(case["expect"], tmpdir)
+    facts = expected.pop("host", {})
+    with scene(case["input"]["entries"], tmpdir) as missing:
+        lookup = host(facts, missing)
+        got = outcome(given, lookup)
+        wrong = _compare(got, expected)
+        if wrong is None:
+            return None
+        return _deviation(got, expected, given, lookup) or wrong
+
+
+def outcome(given: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
+    """What we make of the case, in the form of `expect`."""
+    before = copy.deepcopy(given["config"])
+    try:
+        made = plan.make(given["devices"], directories.open(given["dirs"]), lookup=lookup)
+        result = {"config": edits.apply(made, given["config"])}
+    except plan.UnresolvedError as error:
+        result = {"unresolved": error.names}
+    except plan.NodeError as error:
+        result = {"error": error.findings[0].rule, "node": error.node}
+    changed = difference(given["config"], before)
+    return {"changed": changed} if changed else result
+
+
+def _compare(got: dict[str, Any], expected: dict[str, Any]) -> str | None:
+    if "config" in got and "config" in expected:
+        return difference(typed(got["config"]), typed(expected["config"]), "config")
+    return difference(got, expected)
+
+
+def typed(config: dict[str, Any]) -> dict[str, Any]:
+    """The config as the reference's types write it: a process section always has a user and a directory."""
+    full = copy.deepcopy(config)
+    if full.get("process") is not None:
+        process = full["process"]
+        process["user"] = {"uid": 0, "gid": 0, **(process.get("user") or {})}
+        process.setdefault("cwd", "")
+    result = pruned(full)
+    assert isinstance(result, dict)
+    return result
+
+
+def _deviation(got: dict[str, Any], expected: dict[str, Any], given: dict[str, Any], lookup: Lookup) -> str | None:
+    """The deviation that gives exactly our result; None when none does."""
+    if "config" in expected:
+        if _compare(got, {"config": _without_empty_rules(expected["config"])}) is None:
+            return "permissions-none"
+        negative = [node for node in expected["config"]["linux"].get("devices", ()) if min(_numbers(node)) < 0]
+        if negative and got == {"error": "node-negative-number", "node": negative[0]["path"]}:
+            return "negative-number"
+    if "unresolved" in expected and "config" in got:
+        found = directories.open(given["dirs"])
+        disputed = {path for name in expected["unresolved"] for path in found.conflicts.get(name, ())}
+        for path in disputed:
+            Path(path).unlink()
+        if disputed and outcome(given, lookup) == got:
+            return "conflict-below"
+    return None
+
+
+def _numbers(node: dict[str, Any]) -> tuple[int, int]:
+    return node.get("major", 0), node.get("minor", 0)
+
+
+def _without_empty_rules(config: dict[str, Any]) -> dict[str, Any]:
+    """The config without cgroup rules that allow nothing."""
+    changed = copy.deepcopy(config)
+    resources = changed.get("linux", {}).get("resources", {})
+    if "devices" in resources:
+        resources["devices"] = [rule for rule in resources["devices"] if not rule["allow"] or rule.get("access")]
+    return changed
