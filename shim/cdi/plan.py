@@ -219,13 +219,13 @@ def _unusable(spec: Spec, host_path: str, host: Node | None) -> NodeError:
     return NodeError(host_path, Finding("NODE_UNUSABLE", text, path=spec.path, rule=rule))
 
 
-_KINDS = {"b": "block device", "c": "character device", "p": "named pipe", "u": "character device (u)"}
+_KINDS = {"b": "block device", "c": "character device", "p": "named pipe"}
 
 
 def _wrong_type(node: Json, host: Node, spec: Spec) -> NodeError:
-    given, found = _KINDS.get(node["type"], node["type"]), _KINDS[host[0]]
     host_path = node.get("hostPath") or node["path"]
-    return _contradiction(node, spec, "node-type-mismatch", f"is a {given} in the spec, but {host_path} is a {found}")
+    what = f"has type {node['type']} in the spec, but {host_path} has type {host[0]}, a {_KINDS[host[0]]}"
+    return _contradiction(node, spec, "node-type-mismatch", what)
 
 
 def _contradiction(node: Json, spec: Spec, rule: str, what: str) -> NodeError:

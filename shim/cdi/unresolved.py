@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 _NEAR = 3  # names offered for one that is unknown
 _REFUSED = 8  # files named in the text; the findings hold all
 _NAMES = 8  # unknown names in the text, as above
-_COMPARED = 5000  # devices looked at, and the longest text compared below: this must end soon whatever is asked for
+_COMPARED = 2000  # devices looked at, and the longest text compared below: this must end soon whatever is asked for
 _LONGEST = 256
 
 
 def findings(names: Sequence[str], directories: Directories) -> list[Finding]:
-    """One finding for each distinct name: its syntax, a conflict, or nothing of that name."""
-    return [_finding(name, directories) for name in dict.fromkeys(names)]
+    """One finding for each distinct name: its syntax, a conflict, or nothing of that name.
+
+    Near names are looked for only for those that the text will hold.
+    """
+    distinct = list(dict.fromkeys(names))
+    told = [_finding(name, directories, _hint(name, directories)) for name in distinct[:_NAMES]]
+    return told + [_finding(name, directories, "") for name in distinct[_NAMES:]]
 
 
 def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Directories) -> str:
@@ -44,13 +49,13 @@ def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Di
     return "; ".join(parts)
 
 
-def _finding(name: str, directories: Directories) -> Finding:
+def _finding(name: str, directories: Directories, hint: str) -> Finding:
     try:
         parse_qualified(name)
     except BadName as error:
         said = str(error)
         said = said if len(said) <= 2 * _LONGEST else said[: 2 * _LONGEST] + "..."
-        return Finding("DEVICE_NAME", said + _hint(name, directories), rule=error.rule)
+        return Finding("DEVICE_NAME", said + hint, rule=error.rule)
     paths = directories.conflicts.get(name)
     if paths:
         said = f"device {name} is defined by {' and by '.join(paths)}, so none of them serves it"
@@ -60,7 +65,7 @@ def _finding(name: str, directories: Directories) -> Finding:
         said = f"unresolvable device {name}: the specs of {kind} have no device {device}"
     else:
         said = f"unresolvable device {name}: no usable spec is of the kind {kind}"
-    return Finding("DEVICE_UNKNOWN", said + _hint(name, directories), rule="unresolved")
+    return Finding("DEVICE_UNKNOWN", said + hint, rule="unresolved")
 
 
 def _hint(name: str, directories: Directories) -> str:
@@ -90,6 +95,12 @@ def nearest(name: str, devices: Sequence[str]) -> list[str]:
 
 def distance(one: str, other: str) -> int:
     """Levenshtein distance: insertions, deletions and replacements of letters that turn one text into the other."""
+    same = 0
+    for letter, wanted in zip(one, other, strict=False):
+        if letter != wanted:
+            break
+        same += 1
+    one, other = one[same:], other[same:]
     previous = list(range(len(other) + 1))
     for row, letter in enumerate(one, 1):
         current = [row]
