@@ -1,0 +1,252 @@
+"""Real runc and crun behind the launcher, driven as a person or an engine drives them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tests.engines.harness import programs
+from tests.engines.harness.device import ALLOWED, NAME, NODES, REFUSED, UNKNOWN, WITH, WITHOUT, FakeDevice, seen
+from tests.engines.harness.runtimes import Bundle, Runtime, RuntimeName
+from tests.engines.harness.sandbox import Sandbox
+
+pytestmark = pytest.mark.engine
+
+REQUEST = {"cdi.k8s.io/vendor-test_one": NAME}
+BAD_REQUEST = {"cdi.k8s.io/vendor-test_two": UNKNOWN}
+
+
+@pytest.fixture(scope="module", params=get_args(RuntimeName))
+def name(request: pytest.FixtureRequest) -> RuntimeName:
+    chosen: RuntimeName = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def sandbox(name: RuntimeName) -> Iterator[Sandbox]:
+    """Each low-level runtime has a sandbox of its own, since crun does not take every cgroup layout that runc takes."""
+    with Sandbox("v1" if name == "crun" else "hybrid") as box:
+        yield box
+
+
+@pytest.fixture
+def runtime(sandbox: Sandbox, shim: Path, device: FakeDevice, name: RuntimeName) -> Runtime:
+    """The launcher as `shim`; runc is what it finds by itself, crun is chosen by the low-level link."""
+    assert device.spec()
+    if name == "crun":
+        sandbox.link_low_level("shim", programs.find("crun")[0])
+    return Runtime(sandbox, shim, name)
+
+
+def test_the_low_level_runtime_is_the_one_expected(runtime: Runtime) -> None:
+    assert runtime("--version").ok().startswith(f"{runtime.name} version")
+
+
+def test_run_with_device_gives_the_container_the_whole_device(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    bundle = Bundle(sandbox, "run-device", device.probe)
+    ran = runtime("run", "--device", NAME, "--bundle", bundle.directory, bundle.id)
+    assert seen(ran.ok()) == WITH
+    state = device.hook_state()
+    assert state is not None
+    assert state["id"] == bundle.id
+
+
+def test_create_and_start_with_an_annotation_give_the_container_the_whole_device(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    bundle = Bundle(sandbox, "create-annotation", device.probe, annotations=REQUEST)
+    ran = runtime.start_and_wait(bundle, "--bundle", bundle.directory)
+    assert seen(ran.ok()) == WITH
+    state = device.hook_state()
+    assert state is not None
+    assert state["id"] == bundle.id
+
+
+def test_create_with_device_is_the_same_as_with_an_annotation(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    bundle = Bundle(sandbox, "create-device", device.probe)
+    assert seen(runtime.start_and_wait(bundle, f"--device={NAME}", "--bundle", bundle.directory).ok()) == WITH
+
+
+def test_a_spec_in_run_serves_too(runtime: Runtime, sandbox: Sandbox, device: FakeDevice) -> None:
+    sandbox_etc, sandbox_run = sandbox.scratch / "etc-cdi/vendor.json", sandbox.scratch / "run-cdi/vendor.json"
+    sandbox_etc.rename(sandbox_run)
+    bundle = Bundle(sandbox, "run-cdi", device.probe, annotations=REQUEST)
+    assert seen(runtime("run", "--bundle", bundle.directory, bundle.id).ok()) == WITH
+
+
+def test_a_container_that_asks_for_nothing_gets_nothing_and_its_config_is_not_touched(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    bundle = Bundle(sandbox, "no-request", device.probe, annotations={"unrelated": NAME})
+    before = bundle.identity()
+    assert seen(runtime.start_and_wait(bundle, "--bundle", bundle.directory).ok()) == WITHOUT
+    assert bundle.identity() == before
+    assert device.hook_state() is None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({}, REFUSED, id="the same numbers are refused without a request"),
+        pytest.param(REQUEST, ALLOWED, id="and allowed with one"),
+    ],
+)
+def test_device_rules_decide_about_a_node_made_inside(
+    runtime: Runtime, sandbox: Sandbox, annotations: dict[str, str], expected: str
+) -> None:
+    """The positive control of the probe: a node alone opens nothing, the injected rule does."""
+    major, minor = NODES["gate"]
+    script = f"mknod /dev/own c {major} {minor} && echo gate=$( (: < /dev/own) 2>&1)"
+    bundle = Bundle(sandbox, f"own-node-{len(annotations)}", script, annotations=annotations)
+    assert seen(runtime("run", "--bundle", bundle.directory, bundle.id).ok()) == {"gate": expected}
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize("verb", ["create", "run"])
+@pytest.mark.parametrize("way", ["annotation", "device"])
+def test_an_unknown_device_leaves_no_container_and_says_why_in_one_line_each(
+    runtime: Runtime, sandbox: Sandbox, form: str, verb: str, way: str
+) -> None:
+    bundle = Bundle(
+        sandbox, f"unknown-{form}-{verb}-{way}", "true", annotations=BAD_REQUEST if way == "annotation" else {}
+    )
+    before, log = bundle.identity(), bundle.directory / "log"
+    options = ["--device", UNKNOWN] if way == "device" else []
+    ran = runtime("--log", log, "--log-format", form, verb, *options, "--bundle", bundle.directory, bundle.id)
+
+    assert ran.status == 1
+    assert runtime.status(bundle.id) is None
+    assert bundle.id not in runtime.containers()
+    assert bundle.identity() == before
+    (logged,) = log.read_text(encoding="utf-8").splitlines()
+    (told,) = ran.err.splitlines()
+    if form == "json":
+        entry = json.loads(logged)
+        assert entry["level"] == "error"
+        assert entry["time"]
+        message = entry["msg"]
+    else:
+        parsed = re.fullmatch(r'time="[^"]+" level=error msg="(.*)"', logged)
+        assert parsed, logged
+        message = parsed.group(1)
+    for text in (message, told):
+        assert UNKNOWN in text
+        assert "/etc/cdi" in text
+        assert "/var/run/cdi" in text
+        assert NAME in text, "the nearest name that exists is part of the answer"
+        # Engines turn these words into exit status 127 and 126 and a message of their own.
+        assert "no such file or directory" not in text
+        assert "permission denied" not in text
+
+
+def test_an_error_of_the_low_level_runtime_stays_its_own(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    bundle = Bundle(sandbox, "bad-command", device.probe, annotations=REQUEST)
+    config = bundle.config()
+    config["process"]["args"] = ["/bin/not-there"]
+    bundle.file.write_text(json.dumps(config), encoding="utf-8")
+    log = bundle.directory / "log"
+    ran = runtime("--log", log, "--log-format", "json", "create", "--bundle", bundle.directory, bundle.id)
+    assert ran.status != 0
+    assert "not-there" in log.read_text(encoding="utf-8")
+    assert runtime.status(bundle.id) is None
+    assert all("shim" not in json.loads(line)["msg"] for line in log.read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        pytest.param({"io.kubernetes.cri.container-type": "sandbox"}, id="containerd"),
+        pytest.param({"io.kubernetes.cri-o.ContainerType": "sandbox"}, id="CRI-O"),
+    ],
+)
+@pytest.mark.parametrize("asked", [NAME, UNKNOWN])
+def test_a_pod_sandbox_is_left_alone(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice, marker: dict[str, str], asked: str
+) -> None:
+    annotations = {**marker, "cdi.k8s.io/pod": asked}
+    bundle = Bundle(sandbox, f"{len(next(iter(marker)))}-{asked[-3:]}", device.probe, annotations=annotations)
+    before = bundle.identity()
+    assert seen(runtime.start_and_wait(bundle, "--bundle", bundle.directory).ok()) == WITHOUT
+    assert bundle.identity() == before
+
+
+def test_members_that_nobody_knows_survive_and_mode_and_owner_stay(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    members = {"futureMember": {"deep": [1, 2.5, None, "ä", {"b": True}]}, "domainname": ""}
+    bundle = Bundle(sandbox, "unknown-members", device.probe, annotations=REQUEST, members=members)
+    config = bundle.config()
+    config["process"]["futureMember"] = "kept"
+    config["linux"]["futureMember"] = ["kept"]
+    bundle.file.write_text(json.dumps(config), encoding="utf-8")
+    bundle.file.chmod(0o640)
+    assert seen(runtime("run", "--bundle", bundle.directory, bundle.id).ok()) == WITH
+
+    after, status = bundle.config(), bundle.file.stat()
+    assert {member: after[member] for member in members} == members
+    assert after["process"]["futureMember"] == "kept"
+    assert after["linux"]["futureMember"] == ["kept"]
+    assert after["annotations"] == REQUEST
+    assert status.st_mode & 0o7777 == 0o640
+    assert (status.st_uid, status.st_gid) == (0, 0)
+    expected = {"config.json", "rootfs"}
+    assert {entry.name for entry in bundle.directory.iterdir()} == expected, "no temporary file stays"
+
+
+def test_the_bundle_is_the_one_named_not_the_current_directory(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    """Under CRI the current directory is the bundle of the pod sandbox, which has a config.json too."""
+    other = Bundle(sandbox, "cwd-other", "true", annotations=BAD_REQUEST)
+    bundle = Bundle(sandbox, "cwd-named", device.probe, annotations=REQUEST)
+    before = other.identity()
+    ran = runtime.start_and_wait(bundle, "--bundle", bundle.directory, cwd=other.directory)
+    assert seen(ran.ok()) == WITH
+    assert other.identity() == before
+
+
+def test_without_a_bundle_option_the_current_directory_is_the_bundle(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    bundle = Bundle(sandbox, "cwd-bundle", device.probe, annotations=REQUEST)
+    assert seen(runtime("run", bundle.id, cwd=bundle.directory).ok()) == WITH
+
+
+def test_a_second_create_of_the_same_bundle_works(runtime: Runtime, sandbox: Sandbox, device: FakeDevice) -> None:
+    bundle = Bundle(sandbox, "twice", device.probe, annotations=REQUEST)
+    for _ in range(2):
+        assert seen(runtime("run", "--bundle", bundle.directory, bundle.id).ok()) == WITH
+
+
+def test_other_verbs_reach_the_runtime(runtime: Runtime, sandbox: Sandbox, device: FakeDevice) -> None:
+    bundle = Bundle(sandbox, "verbs", "sleep 600", annotations=REQUEST)
+    runtime("run", "--detach", "--bundle", bundle.directory, bundle.id).ok()
+    assert json.loads(runtime("state", bundle.id).ok())["status"] == "running"
+    assert bundle.id in runtime("list", "-q").ok().split()
+    assert seen(runtime("exec", bundle.id, "/bin/sh", "-c", device.probe).ok()) == WITH
+    runtime("kill", bundle.id, "KILL").ok()
+    runtime("delete", "--force", bundle.id).ok()
+    assert runtime.status(bundle.id) is None
+
+
+@pytest.mark.parametrize("name", ["runc"], indirect=True)
+@pytest.mark.parametrize("link", ["shim-runc", "shim-crun"])
+def test_a_link_called_shim_x_runs_x(
+    sandbox: Sandbox, shim: Path, device: FakeDevice, link: str, name: RuntimeName
+) -> None:
+    path = sandbox.host / link
+    sandbox.run("ln", "-sf", shim, path).ok()
+    assert device.spec()
+    assert sandbox.run(path, "--version").ok().startswith(f"{link[5:]} version")
+    assert name == "runc"
