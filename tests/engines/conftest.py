@@ -27,9 +27,12 @@ def shim(sandbox: Sandbox) -> Path:
     return sandbox.venv / "bin/shim"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def device(sandbox: Sandbox) -> FakeDevice:
-    """The fake device with its spec in /etc/cdi; nothing else in the directories that the shim reads."""
+    """The fake device with its spec in /etc/cdi; nothing else in the directories that the shim reads.
+
+    Every test begins with it, used or not: what a test leaves in those directories is gone for the next.
+    """
     sandbox.reset()
     fake = FakeDevice(sandbox)
     fake.publish()

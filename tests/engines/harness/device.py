@@ -106,3 +106,9 @@ def seen(output: str) -> dict[str, str]:
     for name in answers.keys() & {"gate"}:
         answers[name] = answers[name].rpartition(": ")[2]
     return answers
+
+
+def assert_reason(text: str) -> None:
+    """Assert that a message about UNKNOWN names what was asked, where it was looked for, and what there is."""
+    for word in (UNKNOWN, "/etc/cdi", "/var/run/cdi", NAME):
+        assert word in text, f"{word} is not in: {text}"

@@ -3,8 +3,8 @@
 usage (inside new mount, pid, net, ipc and uts namespaces): inside.py SCRATCH VENV hybrid|v1 [USER:UID]
 
 Its standard input is a pipe from the test process. When that closes, by intent or because pytest was killed, this
-process ends, and with it, by the rule of pid namespaces, every daemon and container started inside. No clean-up code has
-to run for that, so none can be forgotten.
+process ends, and with it, by the rule of pid namespaces, every daemon and container started inside. No clean-up code
+has to run for that, so none can be forgotten.
 """
 
 from __future__ import annotations

@@ -1,0 +1,85 @@
+"""containerd with `ctr` and, through the CRI plugin, the calls of a kubelet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import images, programs
+from .sandbox import Daemon, Result, Sandbox
+
+CONFIG = """
+version = 2
+root = "DIRECTORY/root"
+state = "DIRECTORY/state"
+[grpc]
+  address = "DIRECTORY/socket"
+[ttrpc]
+  address = "DIRECTORY/socket.ttrpc"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "DIRECTORY/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "PAUSE"
+  disable_tcp_service = true
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  # A pod sandbox asks for a better oom score than a machine without CAP_SYS_RESOURCE may give.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    conf_dir = "DIRECTORY/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    default_runtime_name = "shim"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.shim]
+    runtime_type = "io.containerd.runc.v2"
+    pod_annotations = ["cdi.k8s.io/*"]
+    container_annotations = ["cdi.k8s.io/*"]
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.shim.options]
+      BinaryName = "COMMAND"
+      Root = "DIRECTORY/runtime"
+"""
+
+
+class Containerd:
+    """One containerd daemon with the images loaded, for `ctr` and for CRI.
+
+    Arguments:
+        runtime: the OCI runtime of `ctr run` and of the CRI handler "shim".
+    """
+
+    def __init__(self, sandbox: Sandbox, runtime: Path) -> None:
+        program, self._ctr = programs.find("containerd", "ctr")
+        self._sandbox = sandbox
+        self._runtime = runtime
+        self.directory = sandbox.scratch / "containerd"
+        self.socket = self.directory / "socket"
+        (self.directory / "cni").mkdir(parents=True)
+        text = CONFIG
+        for word, value in {"DIRECTORY": self.directory, "PAUSE": images.PAUSE, "COMMAND": runtime}.items():
+            text = text.replace(word, str(value))
+        file = self.directory / "config.toml"
+        file.write_text(text, encoding="ascii")
+        self._daemon = Daemon(
+            sandbox,
+            "containerd",
+            [program, "--config", file],
+            lambda: self.socket.exists() and self.ctr("version").status == 0,
+        )
+
+    def load(self, reference: str, namespace: str) -> None:
+        """Make an image known in a namespace: "default" is ctr's, "k8s.io" is CRI's."""
+        archive = self.directory / "image.tar"
+        images.write_image(archive, reference)
+        self.ctr("--namespace", namespace, "image", "import", archive).ok()
+
+    def ctr(self, *arguments: str | Path) -> Result:
+        """Call ctr."""
+        return self._sandbox.run(self._ctr, "--address", self.socket, *arguments)
+
+    def run(self, container: str, *options: str | Path, script: str) -> Result:
+        """`ctr run` of the shell script in a new container, with the runtime under test."""
+        place = [f"--cgroup={self._sandbox.cgroup}/{container}", f"--runc-root={self.directory}/ctr-runtime"]
+        command = ["/bin/sh", "-c", script]
+        return self.ctr("run", "--runc-binary", self._runtime, *place, *options, images.BUSYBOX, container, *command)
+
+    def stop(self) -> None:
+        """Stop the daemon; what it started ends with the sandbox."""
+        self._daemon.stop()

@@ -1,0 +1,103 @@
+"""podman, rootful or as the sandbox's unprivileged user, with every path of its own below the scratch directory."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from . import images, programs
+from .sandbox import USER, Result, Sandbox
+
+CONTAINERS_CONF = """
+[containers]
+# The defaults ask for more than a machine without CAP_SYS_RESOURCE or a pids controller can give.
+default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
+pids_limit = 0
+log_driver = "k8s-file"
+[network]
+network_backend = "cni"
+network_config_dir = "DIRECTORY/net"
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+lock_type = "file"
+runtime = "NAME"
+runtime_supports_json = JSON
+tmp_dir = "DIRECTORY/tmp"
+static_dir = "DIRECTORY/root/libpod"
+volume_path = "DIRECTORY/volumes"
+image_copy_tmp_dir = "DIRECTORY/copy"
+[engine.runtimes]
+NAME = ["COMMAND"]
+"""
+
+STORAGE_CONF = """
+[storage]
+driver = "overlay"
+graphroot = "DIRECTORY/root"
+runroot = "DIRECTORY/run"
+rootless_storage_path = "DIRECTORY/root"
+"""
+
+
+class Podman:
+    """One podman with its own storage and the busybox image loaded.
+
+    Arguments:
+        runtime: the path of the OCI runtime; its last part is the name that podman knows it by.
+        rootless: run podman as the sandbox's unprivileged user.
+        json_errors: podman reads the runtime's errors from a log in JSON instead of standard error.
+    """
+
+    def __init__(self, sandbox: Sandbox, runtime: Path, *, rootless: bool = False, json_errors: bool = False) -> None:
+        self._podman, _ = programs.find("podman", "conmon")
+        self._sandbox = sandbox
+        self.rootless = rootless
+        self._user = USER if rootless else None
+        self.directory = Path(tempfile.mkdtemp(prefix="p", dir=sandbox.scratch))
+        self._directory_for_owner()
+        names = json.dumps([runtime.name] if json_errors else [])
+        values = {"DIRECTORY": str(self.directory), "NAME": runtime.name, "COMMAND": str(runtime), "JSON": names}
+        self._write("containers.conf", CONTAINERS_CONF, values)
+        self._write("storage.conf", STORAGE_CONF, values)
+        self._write("registries.conf", "unqualified-search-registries = []\n", {})
+        self._write("home/.config/containers/policy.json", '{"default": [{"type": "insecureAcceptAnything"}]}', {})
+        # cgroups of a rootless podman need a delegated v2 hierarchy; on v1 it uses none.
+        self._options = ["--network=none"] if rootless else ["--network=none", f"--cgroup-parent={sandbox.cgroup}"]
+        archive = self.directory / "busybox.tar"
+        images.write_image(archive, images.BUSYBOX)
+        self("load", "--input", archive).ok()
+
+    def _directory_for_owner(self) -> None:
+        for name in ("", "home", "run", "tmp", "copy", "xdg", "net"):
+            path = self.directory / name
+            self._sandbox.run("install", "-d", "-m", "700", *(["-o", self._user] if self._user else []), path).ok()
+
+    def _write(self, name: str, text: str, values: dict[str, str]) -> None:
+        for word, value in values.items():
+            text = text.replace(word, value)
+        file = self.directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="ascii")
+
+    def __call__(self, *arguments: str | Path) -> Result:
+        """Call podman."""
+        directory = self.directory
+        env = {
+            "CONTAINERS_CONF": f"{directory}/containers.conf",
+            "CONTAINERS_STORAGE_CONF": f"{directory}/storage.conf",
+            "CONTAINERS_REGISTRIES_CONF": f"{directory}/registries.conf",
+            "HOME": f"{directory}/home",
+            "TMPDIR": f"{directory}/copy",
+            "XDG_RUNTIME_DIR": f"{directory}/xdg",
+        }
+        return self._sandbox.run(self._podman, *arguments, user=self._user, env=env)
+
+    def run(self, *options: str | Path, script: str) -> Result:
+        """`podman run` of the shell script in a new container, removed at its end when it runs in the foreground."""
+        return self("run", *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script)
+
+    def close(self) -> None:
+        """Remove every container."""
+        self("rm", "--all", "--force", "--time=0").ok()

@@ -1,0 +1,76 @@
+"""podman 4.3, rootful and rootless, with the launcher as its OCI runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
+from tests.engines.harness.images import WAIT
+from tests.engines.harness.podman import Podman
+from tests.engines.harness.sandbox import Sandbox
+
+pytestmark = pytest.mark.engine
+
+REQUEST = f"--annotation=cdi.k8s.io/vendor-test_one={NAME}"
+BAD_REQUEST = f"--annotation=cdi.k8s.io/vendor-test_two={UNKNOWN}"
+
+
+@pytest.fixture(scope="module", params=["rootful", "rootless"])
+def podman(sandbox: Sandbox, shim: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
+    engine = Podman(sandbox, shim, rootless=request.param == "rootless")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(autouse=True)
+def device(sandbox: Sandbox, podman: Podman) -> FakeDevice:
+    sandbox.reset()
+    fake = FakeDevice(sandbox, same_path=podman.rootless)
+    fake.publish()
+    return fake
+
+
+def test_an_annotation_gives_the_container_the_whole_device(podman: Podman, device: FakeDevice) -> None:
+    assert seen(podman.run("--rm", REQUEST, script=device.probe).ok()) == WITH
+    assert device.hook_state() is not None
+
+
+def test_a_container_that_asks_for_nothing_gets_nothing(podman: Podman, device: FakeDevice) -> None:
+    assert seen(podman.run("--rm", script=device.probe).ok()) == WITHOUT
+    assert device.hook_state() is None
+
+
+def test_the_life_of_an_ordinary_container(podman: Podman) -> None:
+    podman.run("--detach", "--name=ordinary", script=WAIT).ok()
+    assert podman("exec", "--env=WORD=hello", "ordinary", "/bin/sh", "-c", "echo $WORD").ok() == "hello\n"
+    podman("restart", "--time=5", "ordinary").ok()
+    podman("stop", "--time=5", "ordinary").ok()
+    assert podman("inspect", "--format={{.State.ExitCode}}", "ordinary").ok() == "0\n"
+    podman("rm", "ordinary").ok()
+    assert podman("ps", "--all", "--quiet").ok() == ""
+
+
+def test_a_container_keeps_its_device_over_a_restart(podman: Podman, device: FakeDevice) -> None:
+    podman.run("--detach", "--name=restarted", REQUEST, script=f"{device.probe}\n{WAIT}").ok()
+    podman("restart", "--time=5", "restarted").ok()
+    again = seen(podman("exec", "restarted", "/bin/sh", "-c", device.probe).ok())
+    assert {**again, "env": WITH["env"]} == WITH  # the environment of exec is podman's own
+    podman("rm", "--force", "--time=0", "restarted").ok()
+
+
+def test_an_unknown_device_is_told_to_the_user_and_no_container_runs(podman: Podman) -> None:
+    ran = podman.run("--rm", BAD_REQUEST, script="true")
+    assert ran.status == 126
+    assert_reason(ran.err)
+    assert podman("ps", "--all", "--quiet").ok() == ""
+
+
+def test_an_unknown_device_is_told_from_the_log_when_podman_reads_that(
+    sandbox: Sandbox, shim: Path, podman: Podman
+) -> None:
+    """With runtime_supports_json podman takes the log for exactly one JSON object: anything else hides the reason."""
+    reader = Podman(sandbox, shim, rootless=podman.rootless, json_errors=True)
+    assert_reason(reader.run("--rm", BAD_REQUEST, script="true").err)
