@@ -1,15 +1,17 @@
-"""podman 4.3, rootful and rootless, with the launcher as its OCI runtime."""
+"""podman 4.3, rootful and rootless, with the launcher in front of runc and of crun."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tests.engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
 from tests.engines.harness.images import WAIT
 from tests.engines.harness.podman import Podman
+from tests.engines.harness.runtimes import CGROUP_MODE, RuntimeName
 from tests.engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
@@ -18,9 +20,31 @@ REQUEST = f"--annotation=cdi.k8s.io/vendor-test_one={NAME}"
 BAD_REQUEST = f"--annotation=cdi.k8s.io/vendor-test_two={UNKNOWN}"
 
 
+@pytest.fixture(scope="module", params=get_args(RuntimeName))
+def low_level(request: pytest.FixtureRequest) -> RuntimeName:
+    chosen: RuntimeName = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def sandbox(low_level: RuntimeName) -> Iterator[Sandbox]:
+    with Sandbox(CGROUP_MODE[low_level]) as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def runtime(sandbox: Sandbox, shim: Path, low_level: RuntimeName) -> Path:
+    """The launcher for runc, and the link to it that an administrator makes for crun."""
+    if low_level == "runc":
+        return shim
+    link = sandbox.host / "shim-crun"
+    sandbox.run("ln", "-s", shim, link).ok()
+    return link
+
+
 @pytest.fixture(scope="module", params=["rootful", "rootless"])
-def podman(sandbox: Sandbox, shim: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
-    engine = Podman(sandbox, shim, rootless=request.param == "rootless")
+def podman(sandbox: Sandbox, runtime: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
+    engine = Podman(sandbox, runtime, rootless=request.param == "rootless")
     yield engine
     engine.close()
 
@@ -69,8 +93,8 @@ def test_an_unknown_device_is_told_to_the_user_and_no_container_runs(podman: Pod
 
 
 def test_an_unknown_device_is_told_from_the_log_when_podman_reads_that(
-    sandbox: Sandbox, shim: Path, podman: Podman
+    sandbox: Sandbox, runtime: Path, podman: Podman
 ) -> None:
     """With runtime_supports_json podman takes the log for exactly one JSON object: anything else hides the reason."""
-    reader = Podman(sandbox, shim, rootless=podman.rootless, json_errors=True)
+    reader = Podman(sandbox, runtime, rootless=podman.rootless, json_errors=True)
     assert_reason(reader.run("--rm", BAD_REQUEST, script="true").err)

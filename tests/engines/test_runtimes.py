@@ -23,7 +23,7 @@ from tests.engines.harness.device import (
     assert_reason,
     seen,
 )
-from tests.engines.harness.runtimes import Bundle, Runtime, RuntimeName
+from tests.engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
 from tests.engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
@@ -41,7 +41,7 @@ def name(request: pytest.FixtureRequest) -> RuntimeName:
 @pytest.fixture(scope="module")
 def sandbox(name: RuntimeName) -> Iterator[Sandbox]:
     """Each low-level runtime has a sandbox of its own, since crun does not take every cgroup layout that runc takes."""
-    with Sandbox("v1" if name == "crun" else "hybrid") as box:
+    with Sandbox(CGROUP_MODE[name]) as box:
         yield box
 
 

@@ -13,6 +13,9 @@ from .sandbox import Result, Sandbox, wait_until
 
 RuntimeName = Literal["runc", "crun"]
 
+# crun refuses a host that has a unified hierarchy beside those of cgroup v1.
+CGROUP_MODE: dict[RuntimeName, Literal["hybrid", "v1"]] = {"runc": "hybrid", "crun": "v1"}
+
 
 class Bundle:
     """A bundle with a busybox root and the config.json of `runc spec`, without terminal, in the sandbox's cgroup.
