@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from tests.engines.harness import programs
 from tests.engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
 from tests.engines.harness.images import WAIT
 from tests.engines.harness.podman import Podman
@@ -60,6 +61,19 @@ def device(sandbox: Sandbox, podman: Podman) -> FakeDevice:
 def test_an_annotation_gives_the_container_the_whole_device(podman: Podman, device: FakeDevice) -> None:
     assert seen(podman.run("--rm", REQUEST, script=device.probe).ok()) == WITH
     assert device.hook_state() is not None
+
+
+def test_the_launcher_may_be_given_by_its_path(
+    podman: Podman, device: FakeDevice, sandbox: Sandbox, shim: Path, low_level: RuntimeName
+) -> None:
+    """A name of its own, so that the low-level runtime is the one of its link and the default takes no part."""
+    path = sandbox.host / "by-path"
+    sandbox.run("ln", "-sf", shim, path).ok()
+    sandbox.link_low_level("by-path", programs.find(low_level)[0])
+    ran = podman.run("--name=by-path", REQUEST, script=device.probe, runtime=path)
+    assert seen(ran.ok()) == WITH
+    assert podman("inspect", "--format={{.OCIRuntime}}", "by-path").ok() == f"{path}\n"
+    podman("rm", "by-path").ok()
 
 
 def test_a_container_that_asks_for_nothing_gets_nothing(podman: Podman, device: FakeDevice) -> None:

@@ -155,6 +155,38 @@ def test_an_unknown_device_leaves_no_container_and_says_why_in_one_line_each(
         assert "permission denied" not in text
 
 
+@pytest.mark.parametrize("name", ["crun"], indirect=True)
+def test_a_log_with_the_prefix_of_crun_gets_the_reason_too(runtime: Runtime, sandbox: Sandbox) -> None:
+    bundle = Bundle(sandbox, "unknown-prefix", "true", annotations=BAD_REQUEST)
+    log = bundle.directory / "log"
+    assert runtime("--log", f"file:{log}", "create", "--bundle", bundle.directory, bundle.id).status == 1
+    assert_reason(log.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [
+        pytest.param("devices: [}\n", 3, id="syntax"),
+        pytest.param("devices:\n- name: one\n  containerEdits: {envv: [A=b]}\n", 5, id="unknown member"),
+    ],
+)
+def test_a_refused_spec_is_named_with_line_and_does_no_harm_to_others(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice, broken: str, line: int
+) -> None:
+    """That a device is unresolvable is what users know already: which file was refused, and where, is the answer."""
+    (sandbox.scratch / "etc-cdi/broken.yaml").write_text(
+        f"cdiVersion: 0.6.0\nkind: vendor.test/broken\n{broken}", encoding="ascii"
+    )
+    asking = Bundle(sandbox, f"refused-{line}", "true", annotations={"cdi.k8s.io/a": "vendor.test/broken=one"})
+    ran = runtime("create", "--bundle", asking.directory, asking.id)
+    assert ran.status == 1
+    assert f"/etc/cdi/broken.yaml:{line}: " in ran.err
+    assert runtime.status(asking.id) is None
+
+    other = Bundle(sandbox, f"beside-refused-{line}", device.probe, annotations=REQUEST)
+    assert seen(runtime("run", "--bundle", other.directory, other.id).ok()) == WITH
+
+
 def test_an_error_of_the_low_level_runtime_stays_its_own(
     runtime: Runtime, sandbox: Sandbox, device: FakeDevice
 ) -> None:

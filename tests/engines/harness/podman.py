@@ -94,9 +94,10 @@ class Podman:
         }
         return self._sandbox.run(self._podman, *arguments, user=self._user, env=env)
 
-    def run(self, *options: str | Path, script: str) -> Result:
-        """`podman run` of the shell script in a new container, removed at its end when it runs in the foreground."""
-        return self("run", *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script)
+    def run(self, *options: str | Path, script: str, runtime: Path | None = None) -> Result:
+        """`podman run` of the shell script in a new container, with the OCI runtime given instead of the default."""
+        chosen = [] if runtime is None else [f"--runtime={runtime}"]
+        return self(*chosen, "run", *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script)
 
     def close(self) -> None:
         """Remove every container."""
