@@ -1,0 +1,67 @@
+"""Scalars: what a number or boolean becomes where a field is text, and which values a field of integers takes.
+
+The reference turns numbers and booleans into text (`name: 0`) but never text into a number, and takes a float for an
+integer when it is whole. Both go through decimal text there, so its digits count, not the exact value. Used by both
+readers, hence without `re`.
+"""
+
+from __future__ import annotations
+
+import math
+
+INT64 = (-(2**63), 2**63 - 1)
+UINT32 = (0, 2**32 - 1)
+UINT64_MAX = 2**64 - 1
+
+
+def text_of(value: bool | int | float) -> str:
+    """The text that a number or boolean becomes where a field is text."""
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, int) and INT64[0] <= value <= UINT64_MAX:
+        return str(value)
+    return _float_text(float(value))  # the reference has no larger integers either
+
+
+def _float_text(number: float) -> str:
+    """The shortest decimal that single precision tells from its neighbours, with an exponent from a million on."""
+    from struct import error, pack, unpack  # noqa: PLC0415 - only documents with a float for a text pay for it
+
+    try:
+        single: float = unpack("f", pack("f", number))[0]
+    except (OverflowError, error):
+        single = math.copysign(math.inf, number)
+    if not math.isfinite(single):
+        return "NaN" if math.isnan(single) else "+Inf" if single > 0 else "-Inf"
+    digits = 0
+    while float(f"{single:.{digits}e}") != single and unpack("f", pack("f", float(f"{single:.{digits}e}")))[0] != single:
+        digits += 1
+    mantissa, _, exponent = f"{single:.{digits}e}".partition("e")
+    power = int(exponent)
+    if -4 <= power < max(6, 0):
+        return f"{float(mantissa + 'e' + exponent):.{max(digits - power, 0)}f}"
+    return f"{mantissa}e{power:+03d}"
+
+
+def whole(value: object, limits: tuple[int, int]) -> int | None:
+    """The integer that a value stands for in a field of integers within limits, or None when it stands for none.
+
+    `432.0` and `4.32e2` are integers; `432.5`, `"432"` and `true` are not.
+    """
+    if isinstance(value, float):
+        value = _whole_float(value, signed=limits[0] < 0)
+    if isinstance(value, int) and not isinstance(value, bool) and limits[0] <= value <= limits[1]:
+        return value
+    return None
+
+
+def _whole_float(number: float, *, signed: bool) -> int | None:
+    # From 1e21 on the reference writes an exponent, which its integers have not; nor is "-0" an unsigned integer.
+    if not number.is_integer() or abs(number) >= 1e21 or (not signed and math.copysign(1, number) < 0):
+        return None
+    mantissa, _, exponent = repr(number).partition("e")
+    digits, _, fraction = mantissa.partition(".")
+    fraction = fraction.rstrip("0")
+    return int(digits + fraction) * int(10 ** (int(exponent or 0) - len(fraction)))

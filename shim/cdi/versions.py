@@ -1,0 +1,116 @@
+"""Versions: which document versions exist, and which one a document needs at least.
+
+A document names the version of the CDI specification that it is written for (`cdiVersion`). It is refused when the
+version is not in the list, or lower than the features that it uses ask for: a runtime of that version would drop them
+without a word. There are no patch releases. Imports only names, since the reader runs it for every document.
+"""
+
+from __future__ import annotations
+
+from shim.cdi.names import split_kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+KNOWN = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
+CURRENT = KNOWN[-1]
+LOWEST = "0.3.0"  # what a document needs that uses nothing newer; 0.1.0 and 0.2.0 are known, yet always too low
+_RANK = {version: rank for rank, version in enumerate(KNOWN)}
+
+
+class BadVersion(ValueError):  # noqa: N818 - beside BadName
+    """A document's version that does not fit the document.
+
+    Arguments:
+        rule: "unknown-version" or "version-too-low".
+        text: one sentence that says why.
+        remedy: what to write instead.
+        needs: the lowest version that would do, "" when the version is unknown.
+    """
+
+    def __init__(self, rule: str, text: str, remedy: str, needs: str = "") -> None:
+        self.rule = rule
+        self.remedy = remedy
+        self.needs = needs
+        super().__init__(text)
+
+
+def known(version: str) -> bool:
+    """Is it the version of a CDI specification? One leading `v` is allowed."""
+    return version.removeprefix("v") in _RANK
+
+
+def needs(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The lowest version that has all features of a document, and the field path of a feature that asks for it.
+
+    Arguments:
+        document: a decoded document; members of the wrong type are not expected.
+
+    Returns:
+        (version, field path); the path is "" when the document uses nothing newer than LOWEST.
+    """
+    version, reason = LOWEST, ""
+    for needed, where in _features(document):
+        if _RANK[needed] > _RANK[version]:
+            version, reason = needed, where
+    return version, reason
+
+
+def minimum(document: Mapping[str, Any]) -> str:
+    """The lowest version that has all features of a document."""
+    return needs(document)[0]
+
+
+def check(document: Mapping[str, Any]) -> None:
+    """Raise BadVersion unless the document's cdiVersion is known and not lower than its features need."""
+    version = document.get("cdiVersion", "")
+    if not known(version):
+        text = f"cdiVersion {version!r} is not known" if version else "cdiVersion is missing"
+        listed = ", ".join(KNOWN[_RANK[LOWEST] :])
+        raise BadVersion("unknown-version", text, f"write one of {listed}; there are no patch releases")
+    needed, reason = needs(document)
+    if _RANK[version.removeprefix("v")] < _RANK[needed]:
+        cause = f"{reason} needs {needed}" if reason else f"no document is lower than {needed}"
+        text = f"cdiVersion {version} is too low: {cause}"
+        raise BadVersion("version-too-low", text, f"write cdiVersion {needed} or newer", needed)
+
+
+def _features(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(version, field path) of everything in the document that came after LOWEST."""
+    vendor, klass = split_kind(document.get("kind") or "")
+    if vendor and "." in klass:
+        yield "0.6.0", "the dot in the class of kind"
+    if document.get("annotations"):
+        yield "0.6.0", "annotations"
+    yield from _edits(document.get("containerEdits"), "containerEdits")
+    for index, device in enumerate(document.get("devices") or ()):
+        place = f"devices[{index}]"
+        if device.get("annotations"):
+            yield "0.6.0", f"{place}.annotations"
+        if "0" <= (device.get("name") or "x")[0] <= "9":
+            yield "0.5.0", f"the digit that starts {place}.name"
+        yield from _edits(device.get("containerEdits"), f"{place}.containerEdits")
+
+
+def _edits(edits: Mapping[str, Any] | None, place: str) -> Iterator[tuple[str, str]]:
+    if not edits:
+        return
+    for index, mount in enumerate(edits.get("mounts") or ()):
+        if mount.get("type"):
+            yield "0.4.0", f"{place}.mounts[{index}].type"
+    for index, node in enumerate(edits.get("deviceNodes") or ()):
+        if node.get("hostPath"):
+            yield "0.5.0", f"{place}.deviceNodes[{index}].hostPath"
+    if edits.get("additionalGids"):
+        yield "0.7.0", f"{place}.additionalGids"
+    if edits.get("netDevices"):
+        yield "1.1.0", f"{place}.netDevices"
+    rdt = edits.get("intelRdt")
+    if rdt is not None:
+        yield "0.7.0", f"{place}.intelRdt"
+        if rdt.get("schemata") is not None:  # an empty list counts too
+            yield "1.1.0", f"{place}.intelRdt.schemata"
+        if rdt.get("enableMonitoring"):
+            yield "1.1.0", f"{place}.intelRdt.enableMonitoring"

@@ -1,0 +1,363 @@
+"""YAML text: the first document of a text as plain values, read as strictly as the CDI reference reads it.
+
+Works on the events of libyaml, not on PyYAML's loaders: those keep the last of several equal keys, know other words,
+refuse a second anchor of one name, and recurse. Here
+* a plain word is resolved by the reference's table (no base 60, dates stay text, `0o17` and `1e3` are numbers);
+* a key that stands twice in a mapping, also through a merge (`<<`), is a fault, and keys become text;
+* an alias is the same value again, so it costs nothing here; what it would cost expanded is counted and capped;
+* nothing recurses, and nesting is limited.
+Every fault is collected with its line; only broken syntax ends the reading. `locate` finds the line of a field later.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+
+from yaml._yaml import CParser
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.events import (
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+from yaml.reader import ReaderError
+
+from shim.cdi.scalars import INT64, UINT64_MAX, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+MAX_DEPTH = 1000  # libyaml has the same limit from 0.2.6 on
+MAX_EXPANDED = 200_000  # nodes that aliases may stand for, all together
+_WORDS: dict[str, bool | float | None] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), float("inf")),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
+}
+_NUMBER_FIRST = frozenset("+-.0123456789")
+_NO_TEXT_FIRST = _NUMBER_FIRST | {word[:1] for word in _WORDS}  # how a word that is no text can start
+_INTEGER = re.compile(r"([-+]?)(?:0([bB][01]+|[oO][0-7]+|[xX][0-9a-fA-F]+|[0-7]+)|(0|[1-9][0-9]*))").fullmatch
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?").fullmatch
+_DOT_FLOAT = re.compile(r"\.[0-9](?:_?[0-9])*(?:[eE][-+]?[0-9](?:_?[0-9])*)?").fullmatch
+_DATE = re.compile(r"[0-9]{4}-[01]?[0-9]-[0-3]?[0-9](?:[Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}.*)?").fullmatch
+_BASES = {"b": 2, "o": 8, "x": 16}
+
+_TAG = "tag:yaml.org,2002:"
+# What a word must be resolved to under a tag; other tags make text of anything.
+_TAGGED: dict[str, type | None] = {"bool": bool, "int": int, "float": float, "null": type(None), "timestamp": str}
+_MERGE = object()  # stands for the key `<<` until its value is there
+_DROP = object()  # stands for a key that is none
+_ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/").search
+
+
+class YamlFault(Exception):  # noqa: N818 - becomes a Finding
+    """Something in the text that the reader refuses.
+
+    Arguments:
+        rule: "yaml-syntax", "yaml-alias-bomb", "alias-cap", "bad-map-key", "duplicate-key" or "trailing-text".
+        text: what is wrong, one clause.
+        line: counted from 1.
+        order: when the reference comes to see it: 0 syntax, tags and keys that are collections, 1 equal keys,
+            2 keys that are no text, 9 never.
+    """
+
+    def __init__(self, rule: str, text: str, line: int, order: int = 0) -> None:
+        self.rule = rule
+        self.text = text
+        self.line = line
+        self.order = order
+        super().__init__(text)
+
+
+
+def resolve(word: str) -> bool | int | float | str | None:
+    """What a plain word, without quotes and tag, means."""
+    first = word[:1]
+    if first not in _NO_TEXT_FIRST:
+        return word
+    if word in _WORDS:
+        return _WORDS[word]
+    if first not in _NUMBER_FIRST:
+        return word
+    if first == ".":
+        return _decimal(word) if _DOT_FLOAT(word) else word
+    plain = word.replace("_", "")
+    integer = _INTEGER(plain)
+    if integer:
+        sign, based, decimal = integer.groups()
+        base = _BASES.get(based[0].lower(), 8) if based else 10
+        number = _digits(decimal or (based if based[0].isdigit() else based[1:]), base)
+        number = -number if sign == "-" else number
+        if INT64[0] <= number <= (INT64[1] if sign else UINT64_MAX):
+            return number
+    # An integer that no 64 bits hold, and one like 0888 that is not octal, is silently a decimal.
+    return _decimal(plain, word) if _FLOAT(plain) else word
+
+
+def _digits(digits: str, base: int) -> int:
+    # Python refuses to convert very long decimals; any number beyond 64 bits will do for those.
+    return int(digits, base) if len(digits) <= 80 else UINT64_MAX + 1
+
+
+def _decimal(plain: str, word: str = "") -> float | str:
+    number = float(plain)
+    return number if abs(number) != float("inf") else word or plain  # what overflows is no number
+
+
+class Document:
+    """The first document of a YAML text.
+
+    Attributes:
+        value: dict, list, str, bool, int, float or None; keys are text. None when there is no document. Equal to what
+            the text says only without faults, but whole enough to look for further faults unless `broken`.
+        faults: what was refused, in the order in which the reference comes to see it.
+        broken: the syntax is; the value ends somewhere.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.value: Any = None
+        self.faults: list[YamlFault] = []
+        self.broken = False
+        self._line = 1
+        self._lines: dict[tuple[int, str | int], int] = {}  # by id of the container, and key or index
+        self._containers: list[Any] = []  # kept, so that an id stays one
+        self._mark = ""  # the letter that stands for U+FEFF, if there is one inside the text
+        self._source = ""  # the text, if it holds something that may be an escaped slash
+        try:
+            self._read(self._utf8(data))
+        except YamlFault as fault:
+            self.faults.insert(0, fault)
+            self.broken = True
+        except YAMLError as error:
+            self.faults.insert(0, _syntax(error, self._line))
+            self.broken = True
+        self.faults.sort(key=lambda fault: fault.order)
+
+    def locate(self, place: tuple[str | int, ...]) -> int:
+        """The line, counted from 1, of a field; of what is around it when it is not there."""
+        container, line = self.value, self._line
+        for step in place:
+            found = self._lines.get((id(container), step))
+            if found is None:
+                break
+            container, line = container[step], found
+        return line
+
+    def _fault(self, rule: str, text: str, event: Any, order: int = 0) -> None:
+        self.faults.append(YamlFault(rule, text, event.start_mark.line + 1, order))
+
+    def _utf8(self, data: bytes) -> bytes:
+        """The text as UTF-8 without a byte order mark."""
+        try:
+            if data.startswith(b"\xff\xfe"):
+                data = data[2:].decode("utf-16-le").encode()
+            elif data.startswith(b"\xfe\xff"):
+                data = data[2:].decode("utf-16-be").encode()
+        except UnicodeError as error:
+            raise YamlFault("yaml-syntax", f"broken UTF-16: {error}", 1) from None
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        if b"\xef\xbb\xbf" in data:
+            # libyaml skips the mark at the start of any line, the reference takes it as a letter: let one stand for it.
+            self._mark = next(letter for letter in map(chr, range(0xE000, 0xF8FF)) if letter.encode() not in data)
+            data = data.replace(b"\xef\xbb\xbf", self._mark.encode())
+        if b"\\/" in data:
+            self._source = data.decode("utf-8", "replace")
+        return data
+
+    def _read(self, data: bytes) -> None:
+        next_event = CParser(data).get_event
+        next_event()  # the start of the stream
+        start = next_event()
+        if start.__class__ is StreamEndEvent:
+            return
+        if start.version not in (None, (1, 1)):
+            raise YamlFault("yaml-syntax", "the document asks for another YAML than 1.1", start.start_mark.line + 1)
+        self._line = start.end_mark.line + 1
+        self._build(next_event)
+        end = next_event()
+        try:
+            while next_event().__class__ is not StreamEndEvent:  # the start of one more document
+                node = next_event()
+                if node.__class__ is not ScalarEvent or node.value or not node.implicit[0] or node.tag or node.anchor:
+                    self._trailing(node.start_mark.line + 1)
+                    return
+                next_event()  # its end: an empty document behind a last "---" holds nothing that could be lost
+        except YAMLError as error:
+            self._trailing(_syntax(error, end.end_mark.line + 1).line)
+
+    def _trailing(self, line: int) -> None:
+        text = "there is text behind the first document, which readers of CDI specs do not look at"
+        self.faults.append(YamlFault("trailing-text", text, line, 9))
+
+    def _build(self, next_event: Callable[[], Any]) -> None:
+        """Put the values of the document together, with a stack of the open containers instead of recursion."""
+        lines = self._lines
+        stack: list[tuple[Any, Any, int | None]] = []
+        container: Any = None  # the innermost open container,
+        pending: Any = None  # its key that waits for a value,
+        number: int | None = None  # and the number of its anchor
+        anchors: dict[str, int] = {}  # name -> number; a name may be used again
+        values: list[Any] = []  # by number
+        sizes: list[int] = []  # by number: how many nodes, aliases expanded; negative while the anchor is open
+        count = aliased = 0
+        while True:
+            event = next_event()
+            kind = event.__class__
+            value: Any
+            if kind is ScalarEvent:
+                count += 1
+                value = event.value
+                if (event.implicit[0] and value[:1] in _NO_TEXT_FIRST) or event.tag or self._source or self._mark:
+                    value = self._scalar(event)
+                if event.anchor:
+                    anchors[event.anchor] = len(values)
+                    values.append(value)
+                    sizes.append(1)
+            elif kind is MappingStartEvent or kind is SequenceStartEvent:
+                count += 1
+                if len(stack) >= MAX_DEPTH:
+                    raise YamlFault("yaml-syntax", f"nested deeper than {MAX_DEPTH}", event.start_mark.line + 1)
+                if container.__class__ is list:
+                    lines[id(container), len(container)] = event.start_mark.line + 1
+                stack.append((container, pending, number))
+                container, pending, number = ({} if kind is MappingStartEvent else []), None, None
+                self._containers.append(container)
+                if event.anchor:
+                    anchors[event.anchor] = number = len(values)
+                    values.append(container)
+                    sizes.append(-count)
+                continue
+            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+                value = container
+                if number is not None:
+                    sizes[number] += count + 1
+                container, pending, number = stack.pop()
+            else:  # an alias
+                count += 1
+                named = anchors.get(event.anchor)
+                if named is None:
+                    raise YamlFault("yaml-syntax", f"unknown anchor {event.anchor!r}", event.start_mark.line + 1)
+                value = values[named]
+                if sizes[named] < 0:
+                    self._fault("yaml-syntax", f"anchor {event.anchor!r} contains itself", event)
+                    value = None
+                count += abs(sizes[named])
+                aliased += abs(sizes[named])
+                _cap(count, aliased, event)
+
+            if container.__class__ is list:
+                if kind is ScalarEvent:
+                    lines[id(container), len(container)] = event.start_mark.line + 1
+                container.append(value)
+            elif container is None:
+                self.value = value
+                return
+            elif pending is None:
+                pending = self._key(event, value, container)
+            else:
+                if pending is _MERGE:
+                    self._merge(event, container, value)
+                elif pending is not _DROP:
+                    container[pending] = value
+                pending = None
+
+    def _key(self, event: Any, value: Any, container: dict[str, Any]) -> Any:
+        """What a node means as a key: text, _MERGE, or _DROP when it is a fault."""
+        line = event.start_mark.line + 1
+        if not isinstance(value, str):
+            if isinstance(value, (dict, list)):
+                self._fault("bad-map-key", "a mapping or list cannot be a key", event)
+                return _DROP
+            if value is None or (type(value) is int and value > INT64[1]):
+                self._fault("bad-map-key", f"{'null' if value is None else value} cannot be a key", event, 2)
+                return _DROP
+            value = _FLOAT_KEYS.get(text_of(value), text_of(value)) if isinstance(value, float) else text_of(value)
+        elif value == "<<" and event.__class__ is ScalarEvent and (event.implicit[0] or event.tag == _TAG + "merge"):
+            return _MERGE
+        if value in container:
+            self._twice(value, line, self._lines[id(container), value])
+        else:
+            self._lines[id(container), value] = line
+        return value
+
+    def _twice(self, key: str, line: int, first: int) -> None:
+        self.faults.append(
+            YamlFault("duplicate-key", f"key {key!r} stands twice in one mapping, first on line {first}", line, 1)
+        )
+
+    def _merge(self, event: Any, container: dict[str, Any], value: Any) -> None:
+        """Bring what `<<` names into a mapping. Unlike elsewhere in YAML nothing may override anything."""
+        for merged in value if isinstance(value, list) else [value]:
+            if not isinstance(merged, dict):
+                self._fault("yaml-syntax", "a merge (<<) takes a mapping or a list of mappings", event)
+                continue
+            for key, item in merged.items():
+                line = self._lines.get((id(merged), key), event.start_mark.line + 1)
+                if key in container:
+                    self._twice(key, event.start_mark.line + 1, self._lines[id(container), key])
+                else:
+                    container[key] = item
+                    self._lines[id(container), key] = line
+
+    def _scalar(self, event: Any) -> Any:
+        text: str = event.value
+        if self._source and event.style == '"':
+            source = self._source[event.start_mark.index : event.end_mark.index]
+            if _ESCAPED_SLASH(source):
+                self._fault("yaml-syntax", "the escape \\/ is JSON but not YAML, and readers of CDI specs are", event)
+        if self._mark:
+            text = text.replace(self._mark, "\ufeff")
+        if event.tag is None:
+            return resolve(text) if event.implicit[0] else text
+        name = event.tag.removeprefix(_TAG) if event.tag.startswith(_TAG) else ""
+        if name == "binary":
+            return self._binary(event, text)
+        if name not in _TAGGED:
+            return text
+        value = resolve(text)
+        if name == "float" and type(value) is int and value <= INT64[1]:
+            return float(value)
+        if type(value) is not _TAGGED[name] or (name == "timestamp" and not _DATE(text)):
+            self._fault("yaml-syntax", f"{text!r} is no !!{name}", event)
+        return value
+
+    def _binary(self, event: Any, text: str) -> str:
+        try:
+            data = binascii.a2b_base64(text.replace("\n", "").replace("\r", "").encode("ascii"))
+            if binascii.b2a_base64(data, newline=False) != text.replace("\n", "").encode():
+                raise ValueError
+        except ValueError:
+            self._fault("yaml-syntax", "the text under !!binary is no base64", event)
+            return ""
+        return data.decode("utf-8", "replace")
+
+
+_FLOAT_KEYS = {"+Inf": ".inf", "-Inf": "-.inf", "NaN": ".nan"}
+
+
+def _cap(count: int, aliased: int, event: Any) -> None:
+    """Raise YamlFault when aliases stand for too many nodes; the first rule is the reference's, the second ours."""
+    line = event.start_mark.line + 1
+    if aliased > 100 and count > 1000 and aliased / count > 0.99:
+        raise YamlFault("yaml-alias-bomb", f"aliases stand for {aliased} of {count} nodes", line)
+    if aliased > MAX_EXPANDED:
+        raise YamlFault("alias-cap", f"aliases stand for more than {MAX_EXPANDED} nodes", line)
+
+
+def _syntax(error: YAMLError, line: int) -> YamlFault:
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        text = " ".join(part for part in (error.context, error.problem) if part)
+        return YamlFault("yaml-syntax", text or "no YAML", mark.line + 1 if mark else line)
+    if isinstance(error, ReaderError):
+        return YamlFault("yaml-syntax", f"{error.reason} (at byte {error.position})", line)
+    return YamlFault("yaml-syntax", str(error).replace("\n", " "), line)
