@@ -86,5 +86,5 @@ $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	@echo "building and installing into $(VENV)"
 	flags="--no-build-isolation --force-reinstall --no-deps"
 	$(BIN)/python3 -c 'import click, rich, yaml, cffi' 2>/dev/null || flags="--no-build-isolation"
-	$(BIN)/python3 -m pip install -q --disable-pip-version-check $$flags -Cbuild-dir=build . --root-user-action=ignore
+	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/python3 -m pip install -q --disable-pip-version-check $$flags -Cbuild-dir=build . --root-user-action=ignore
 	touch $@

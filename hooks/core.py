@@ -7,7 +7,7 @@ Python. `shim explain` and the tests reach the same functions here. Arguments ar
 
 from __future__ import annotations
 
-from ._core import ffi, lib
+from shim.hooks._core import ffi, lib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Call:
         "verb",
     )
 
-    def __init__(self, found: Any, kept: Any, devices: Any) -> None:  # noqa: ANN401  # structures of cffi have no type
+    def __init__(self, found: Any, kept: Any, devices: Any) -> None:
         self.verb = _text(found.verb)
         self.at: int = found.at
         self.injects: bool = found.injects
@@ -92,6 +92,6 @@ def asks(config: bytes) -> bool:
     return bool(lib.asks(config, len(config)))
 
 
-def _text(pointer: Any) -> str:  # noqa: ANN401  # pointers of cffi have no type
+def _text(pointer: Any) -> str:
     text: bytes = b"" if pointer == ffi.NULL else ffi.string(pointer)
     return text.decode("utf-8", "surrogateescape")

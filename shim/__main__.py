@@ -8,7 +8,10 @@ import sys
 if __name__ == "__main__":
     sys.path.insert(0, __file__[: -len("/shim/__main__.py")])
     if sys.argv[1] == "create":
-        from shim.create import main
+        from shim import create
+
+        create.main(sys.argv[2:])
     else:
-        from shim.cli import main
-    main(sys.argv[2:])
+        from shim import cli
+
+        cli.main(sys.argv[2:])

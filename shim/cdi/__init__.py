@@ -14,8 +14,7 @@ applying it does no I/O. Everything is documented in its module; the names below
 The package loads a module when its name is first used, because the create path starts here, too. HOT.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations` here: it would hide the module of that name.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -68,7 +67,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load the module in which a public name lives (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'shim.cdi' has no attribute {name!r}")

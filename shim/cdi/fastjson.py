@@ -73,7 +73,7 @@ try:
     from _json import encode_basestring_ascii, make_encoder, make_scanner
 
     def _scanner(context: _Context) -> Any:
-        return make_scanner(context)
+        return make_scanner(context)  # type: ignore[arg-type]  # typeshed wants a JSONDecoder, which is `json`
 
     def _encoder() -> Any:
         # markers, default, string encoder, indent, key separator, item separator, sort_keys, skipkeys, allow_nan
@@ -82,16 +82,11 @@ try:
     _scanner(_Context(None))
     _encoder()
 except (ImportError, TypeError):  # another Python than CPython, or a later one with another signature
-    from json import JSONEncoder
-    from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # undocumented, as the C one is
+    from json import JSONDecoder, JSONEncoder
 
     def _scanner(context: _Context) -> Any:
-        from json import decoder
-
-        context.parse_object = decoder.JSONObject  # type: ignore[attr-defined]  # asked for by the Python scanner only
-        context.parse_array = decoder.JSONArray  # type: ignore[attr-defined]
-        context.parse_string = decoder.scanstring  # type: ignore[attr-defined]
-        return py_make_scanner(context)
+        decoder = JSONDecoder(object_pairs_hook=context.object_pairs_hook, parse_constant=context.parse_constant)
+        return decoder.scan_once  # type: ignore[attr-defined]  # the same function as above, by its only other way
 
     def _encoder() -> Any:
         return JSONEncoder(separators=(",", ":"), allow_nan=False, default=_refuse).iterencode

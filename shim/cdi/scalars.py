@@ -27,7 +27,7 @@ def text_of(value: bool | int | float) -> str:
 
 def _float_text(number: float) -> str:
     """The shortest decimal that single precision tells from its neighbours, with an exponent from a million on."""
-    from struct import error, pack, unpack  # noqa: PLC0415 - only documents with a float for a text pay for it
+    from struct import error, pack, unpack
 
     try:
         single: float = unpack("f", pack("f", number))[0]
@@ -36,7 +36,9 @@ def _float_text(number: float) -> str:
     if not math.isfinite(single):
         return "NaN" if math.isnan(single) else "+Inf" if single > 0 else "-Inf"
     digits = 0
-    while float(f"{single:.{digits}e}") != single and unpack("f", pack("f", float(f"{single:.{digits}e}")))[0] != single:
+    while (
+        float(f"{single:.{digits}e}") != single and unpack("f", pack("f", float(f"{single:.{digits}e}")))[0] != single
+    ):
         digits += 1
     mantissa, _, exponent = f"{single:.{digits}e}".partition("e")
     power = int(exponent)

@@ -78,7 +78,6 @@ class YamlFault(Exception):  # noqa: N818 - becomes a Finding
         super().__init__(text)
 
 
-
 def resolve(word: str) -> bool | int | float | str | None:
     """What a plain word, without quotes and tag, means."""
     first = word[:1]

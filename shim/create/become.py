@@ -6,7 +6,8 @@ launcher has only renamed the LD_* variables, and signals that Python ignores by
 
 from __future__ import annotations
 
-import _signal  # the builtin half of `signal`, which costs 5 ms because of enum
+# the builtin half of `signal`, which costs 5 ms because of enum
+import _signal  # type: ignore[import-not-found]  # typeshed knows `signal` only
 import posix
 
 from shim.cdi.findings import CdiError, Finding

@@ -6,7 +6,8 @@ annotations by key), names that were already asked for are dropped, and the firs
 
 from __future__ import annotations
 
-from shim.cdi import annotations, names
+from shim.cdi import names
+from shim.cdi.annotations import parse as parse_annotations
 from shim.cdi.findings import CdiError, Finding
 
 TYPE_CHECKING = False
@@ -43,8 +44,13 @@ def ask(config: dict[str, Any], options: Iterable[str], prefixes: tuple[str, ...
     wanted: dict[str, str] = {}
     for option in options:
         wanted.setdefault(_qualified(option, default_kind), "--device")
-    for key, listed in annotations.parse(config.get("annotations"), prefixes):
-        for name in listed:
+    given = config.get("annotations")
+    try:
+        listed = parse_annotations(given if isinstance(given, dict) else None, prefixes)
+    except names.BadName as bad:
+        raise CdiError([Finding("ANNOTATION_INVALID", str(bad), rule=bad.rule)]) from None
+    for key, devices in listed:
+        for name in devices:
             wanted.setdefault(name, f"annotation {key}")
     return wanted
 

@@ -7,6 +7,7 @@ Without a file everything has a default, so a machine needs none.
 from __future__ import annotations
 
 import posix
+import sys
 
 from shim.cdi.annotations import PREFIX
 from shim.cdi.directories import DEFAULT
@@ -98,10 +99,11 @@ def _exists(path: str) -> bool:
 
 
 def _parse(path: str) -> dict[str, Any]:
-    try:  # late: costs 10 ms, and most machines have no configuration file
+    # late: costs 10 ms, and most machines have no configuration file
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ModuleNotFoundError:  # Python 3.10
-        import tomli as tomllib  # type: ignore[no-redef]
+    else:
+        import tomli as tomllib
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)

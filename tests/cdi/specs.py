@@ -9,7 +9,9 @@ from typing import Any
 KIND = "acme.example/gpu"
 
 
-def document(devices: dict[str, dict[str, Any]], edits: dict[str, Any] | None = None, kind: str = KIND) -> dict[str, Any]:
+def document(
+    devices: dict[str, dict[str, Any]], edits: dict[str, Any] | None = None, kind: str = KIND
+) -> dict[str, Any]:
     """A spec with these devices and spec-level edits."""
     listed = [{"name": name, "containerEdits": block} for name, block in devices.items()]
     spec: dict[str, Any] = {"cdiVersion": "1.1.0", "kind": kind, "devices": listed}

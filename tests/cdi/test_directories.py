@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from shim.cdi import directories
-
-from tests.cdi.specs import put
+from cdi.specs import put
 
 GPU0 = "acme.example/gpu=0"
 

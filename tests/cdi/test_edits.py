@@ -226,7 +226,10 @@ _nodes = st.fixed_dictionaries(
 )
 _mounts = st.fixed_dictionaries(
     {"hostPath": _paths, "containerPath": _paths},
-    optional={"type": st.sampled_from(["bind", "tmpfs"]), "options": st.lists(st.sampled_from(["ro", "bind", "rbind"]))},
+    optional={
+        "type": st.sampled_from(["bind", "tmpfs"]),
+        "options": st.lists(st.sampled_from(["ro", "bind", "rbind"])),
+    },
 )
 _hooks = st.fixed_dictionaries(
     {"hookName": st.sampled_from(["prestart", "createContainer", "poststop"]), "path": _paths},

@@ -10,8 +10,7 @@ import pytest
 from shim.cdi import directories, edits, plan
 from shim.cdi.findings import CdiError
 from shim.host.fakenodes import FakeNodes
-
-from tests.cdi.specs import document, put
+from cdi.specs import document, put
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,9 +89,7 @@ NODES: list[tuple[str, Json, Json | str, Json | str, bool]] = [
 @pytest.mark.parametrize(
     ("node", "by_spec", "by_disk", "stale"), [row[1:] for row in NODES], ids=[row[0] for row in NODES]
 )
-def test_nodes(
-    node: Json, by_spec: Json | str, by_disk: Json | str, stale: bool, numbers: Any, tmp_path: Path
-) -> None:
+def test_nodes(node: Json, by_spec: Json | str, by_disk: Json | str, stale: bool, numbers: Any, tmp_path: Path) -> None:
     found = _found(tmp_path, {"0": {"deviceNodes": [node]}})
     expected = by_disk if numbers == "disk" else by_spec
     if isinstance(expected, str):
@@ -123,7 +120,9 @@ def test_a_warning_survives_being_written_down(tmp_path: Path) -> None:
     assert edits.apply(again, {})["linux"]["devices"][0]["major"] == 195
 
 
-@pytest.mark.parametrize("value", [{}, [], {"devices": [], "origins": [{}], "findings": []}, {"devices": 1, "origins": [], "findings": []}])
+@pytest.mark.parametrize(
+    "value", [{}, [], {"devices": [], "origins": [{}], "findings": []}, {"devices": 1, "origins": [], "findings": []}]
+)
 def test_what_is_no_plan_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="not a plan"):
         plan.Plan.from_json(value)

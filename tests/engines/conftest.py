@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.harness.device import FakeDevice
-from tests.engines.harness.sandbox import Sandbox
+from engines.harness.device import FakeDevice
+from engines.harness.sandbox import Sandbox
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.harness.containerd import Containerd
-from tests.engines.harness.cri import Cri, CriError
-from tests.engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
-from tests.engines.harness.images import BUSYBOX, PAUSE, WAIT
-from tests.engines.harness.sandbox import Sandbox, wait_until
+from engines.harness.containerd import Containerd
+from engines.harness.cri import Cri, CriError
+from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
+from engines.harness.images import BUSYBOX, PAUSE, WAIT
+from engines.harness.sandbox import Sandbox, wait_until
 
 pytestmark = pytest.mark.engine
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
-from tests.engines.harness.docker import Docker
-from tests.engines.harness.images import WAIT
-from tests.engines.harness.sandbox import Sandbox
+from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
+from engines.harness.docker import Docker
+from engines.harness.images import WAIT
+from engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
 

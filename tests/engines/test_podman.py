@@ -8,12 +8,12 @@ from typing import get_args
 
 import pytest
 
-from tests.engines.harness import programs
-from tests.engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
-from tests.engines.harness.images import WAIT
-from tests.engines.harness.podman import Podman
-from tests.engines.harness.runtimes import CGROUP_MODE, RuntimeName
-from tests.engines.harness.sandbox import Sandbox
+from engines.harness import programs
+from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
+from engines.harness.images import WAIT
+from engines.harness.podman import Podman
+from engines.harness.runtimes import CGROUP_MODE, RuntimeName
+from engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
 

@@ -10,8 +10,8 @@ from typing import get_args
 
 import pytest
 
-from tests.engines.harness import programs
-from tests.engines.harness.device import (
+from engines.harness import programs
+from engines.harness.device import (
     ALLOWED,
     NAME,
     NODES,
@@ -23,8 +23,8 @@ from tests.engines.harness.device import (
     assert_reason,
     seen,
 )
-from tests.engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
-from tests.engines.harness.sandbox import Sandbox
+from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
+from engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,10 @@ ALICE, BOB, NOBODY = 4242, 4343, 65534
 
 
 @pytest.fixture
-def safe() -> Path:
+def safe() -> Iterator[Path]:
     """A directory that root alone can write, with all directories above it: pytest's tmp_path lies below /tmp."""
-    import shutil
-    import tempfile
-
-    directory = Path(tempfile.mkdtemp(prefix="trust-", dir="/root"))
-    yield directory  # type: ignore[misc]  # a generator, as pytest wants it
-    shutil.rmtree(directory)
+    with tempfile.TemporaryDirectory(prefix="trust-", dir="/root") as directory:
+        yield Path(directory)
 
 
 def root() -> Trust:

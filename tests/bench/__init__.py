@@ -1,0 +1,1 @@
+"""Measurements; see __main__."""

@@ -1,0 +1,83 @@
+"""Specs of the usual sizes: eight GPUs as a vendor's generator writes them, and a thousand small devices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+_LIBRARIES = 40
+
+
+def _uuid(number: int) -> str:
+    return f"GPU-{number:08x}-1b2c-4d5e-8f90-{number:012x}"
+
+
+def _gpu(number: int) -> list[dict[str, Any]]:
+    nodes = [
+        {"path": f"/dev/nvidia{number}"},
+        {"path": f"/dev/dri/card{number}"},
+        {"path": f"/dev/dri/renderD{128 + number}"},
+    ]
+    return [{**node, "type": "c", "major": 195, "minor": number, "fileMode": 438} for node in nodes]
+
+
+def _mount(path: str) -> dict[str, Any]:
+    return {"hostPath": path, "containerPath": path, "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"]}
+
+
+def gpus(count: int, kind: str) -> str:
+    """A YAML spec of `count` GPUs by index, by UUID and all together, with a driver's libraries (8: some 18 kB)."""
+    devices = []
+    for number in range(count):
+        edits = {"deviceNodes": _gpu(number)}
+        devices += [{"name": str(number), "containerEdits": edits}, {"name": _uuid(number), "containerEdits": edits}]
+    everything = [node for number in range(count) for node in _gpu(number)]
+    devices.append({"name": "all", "containerEdits": {"deviceNodes": everything}})
+    common = {
+        "env": ["NVIDIA_VISIBLE_DEVICES=void"],
+        "deviceNodes": [
+            {"path": f"/dev/{name}", "type": "c", "major": 195, "minor": minor}
+            for name, minor in (("nvidiactl", 255), ("nvidia-modeset", 254))
+        ],
+        "mounts": [_mount(f"/usr/lib/x86_64-linux-gnu/libdriver{number}.so.535.1") for number in range(_LIBRARIES)],
+        "hooks": [
+            {"hookName": "createContainer", "path": "/usr/bin/true", "args": ["true"], "env": ["DEBUG=false"]}
+            for _ in range(4)
+        ],
+    }
+    document = {"cdiVersion": "0.5.0", "kind": kind, "devices": devices, "containerEdits": common}
+    return _yaml(document)
+
+
+def many(count: int, kind: str) -> str:
+    """A YAML spec of `count` devices with two nodes and a mount each (some 330 kB for 1000)."""
+    devices = [
+        {
+            "name": f"d{number}",
+            "containerEdits": {
+                "deviceNodes": [
+                    {"path": f"/dev/many/{part}{number}", "type": "c", "major": 240, "minor": number} for part in "ab"
+                ],
+                "mounts": [_mount(f"/opt/many/{number}")],
+            },
+        }
+        for number in range(count)
+    ]
+    return _yaml({"cdiVersion": "0.5.0", "kind": kind, "devices": devices})
+
+
+def as_json(text: str) -> str:
+    """The same spec as JSON."""
+    return json.dumps(yaml.safe_load(text), indent=2)
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    class Plain(yaml.SafeDumper):
+        """Without anchors: generators write everything out."""
+
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the name and its argument are PyYAML's
+            return True
+
+    return yaml.dump(document, Dumper=Plain, sort_keys=False)

@@ -1,0 +1,78 @@
+"""The JSON reader and writer of the create path, against `json`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shim.cdi import fastjson
+
+VALUES: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def test_json_itself_stays_unloaded_because_the_scanner_in_c_is_there() -> None:
+    assert type(fastjson._scanner(fastjson._Context(None))).__module__ == "_json"
+
+
+@given(VALUES)
+def test_texts_are_read_as_json_reads_them(value: Any) -> None:
+    for text in (json.dumps(value), json.dumps(value, indent=3, ensure_ascii=False), f" \n\t{json.dumps(value)}\r\n"):
+        assert fastjson.loads(text) == json.loads(text)
+
+
+@given(VALUES)
+def test_values_are_written_as_json_writes_them(value: Any) -> None:
+    assert fastjson.dumps(value) == json.dumps(value, separators=(",", ":"))
+
+
+@given(st.text(alphabet='{}[]",:0123456789eE+-.truefalsn\\u \n'))
+def test_what_json_refuses_is_refused_and_the_rest_is_equal(text: str) -> None:
+    try:
+        wanted = json.loads(text)
+    except ValueError:
+        with pytest.raises(ValueError, match="."):
+            fastjson.loads(text)
+    else:
+        assert fastjson.loads(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a": -Infinity}'])
+def test_constants_that_only_python_knows_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not JSON"):
+        fastjson.loads(text)
+
+
+def test_nesting_without_end_is_an_error_and_no_crash() -> None:
+    with pytest.raises(ValueError, match="too deep"):
+        fastjson.loads("[" * 1_000_000)
+    deep: list[Any] = []
+    for _ in range(sys.getrecursionlimit() * 20):
+        deep = [deep]
+    with pytest.raises(ValueError, match="too deep"):
+        fastjson.dumps(deep)
+
+
+def test_what_has_no_json_form_is_refused() -> None:
+    with pytest.raises(TypeError, match="set"):
+        fastjson.dumps({"a": {1}})
+    with pytest.raises(ValueError, match="."):
+        fastjson.dumps(float("nan"))
+
+
+def test_pairs_can_be_looked_at() -> None:
+    seen: list[Any] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        seen.append(pairs)
+        return dict(pairs)
+
+    assert fastjson.loads('{"a": 1, "a": 2}', look) == {"a": 2}
+    assert seen == [[("a", 1), ("a", 2)]]

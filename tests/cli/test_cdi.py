@@ -1,0 +1,240 @@
+"""`shim cdi …` as a user types it: through the installed launcher."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+GPU = """\
+cdiVersion: "0.6.0"
+kind: acme.example/gpu
+devices:
+- name: "0"
+  containerEdits: {env: [GPU=0]}
+- name: "1"
+  containerEdits: {env: [GPU=1]}
+"""
+NIC = GPU.replace("acme.example/gpu", "other.example/nic").replace("GPU", "NIC")
+BROKEN = 'cdiVersion: "0.6.0"\nkind: acme.example/fpga\ndevices:\n- nam: x\n'
+
+
+@pytest.fixture
+def shim(launcher: Path, tmp_path: Path) -> Any:
+    """Run a command; its result. The configuration names one directory, tmp_path/cdi."""
+    specs = tmp_path / "cdi"
+    specs.mkdir()
+    settings = tmp_path / "config.toml"
+    settings.write_text(f'[cdi]\nspec-dirs = ["{specs}"]\n')
+
+    def run(*words: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "SHIM_CONFIG": str(settings)}
+        return subprocess.run(
+            [launcher, *words], input=stdin, capture_output=True, text=True, env=environment, check=False
+        )
+
+    return run
+
+
+def _write(tmp_path: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (tmp_path / "cdi" / f"{name}.yaml").write_text(text)
+    return tmp_path / "cdi"
+
+
+def test_list_shows_devices_and_where_they_come_from(shim: Any, tmp_path: Path) -> None:
+    specs = _write(tmp_path, gpu=GPU, nic=NIC)
+    done = shim("cdi", "list")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert rows == [
+        ["DEVICE", "SPEC"],
+        ["acme.example/gpu=0", f"{specs}/gpu.yaml"],
+        ["acme.example/gpu=1", f"{specs}/gpu.yaml"],
+        ["other.example/nic=0", f"{specs}/nic.yaml"],
+        ["other.example/nic=1", f"{specs}/nic.yaml"],
+    ]
+
+
+def test_list_names_refused_files_and_serves_their_neighbours(shim: Any, tmp_path: Path) -> None:
+    _write(tmp_path, gpu=GPU, broken=BROKEN)
+    done = shim("cdi", "list")
+    assert done.returncode == 1
+    assert "acme.example/gpu=0" in done.stdout
+    assert "broken.yaml:4" in done.stderr
+    assert "nam" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_list_has_forms_for_programs(shim: Any, tmp_path: Path, form: str) -> None:
+    specs = _write(tmp_path, gpu=GPU)
+    found = yaml.safe_load(shim("cdi", "list", "-o", form).stdout)
+    assert found["devices"][0] == {"name": "acme.example/gpu=0", "spec": f"{specs}/gpu.yaml"}
+    assert found["directories"] == [{"path": str(specs), "state": "ok"}]
+    assert found["findings"] == []
+
+
+def test_list_verbose_shows_shadowed_and_conflicting_devices(shim: Any, tmp_path: Path) -> None:
+    specs = _write(tmp_path, a=GPU, b=NIC, c=NIC)
+    high = tmp_path / "high"
+    high.mkdir()
+    (high / "gpu.yaml").write_text(GPU)
+    done = shim("cdi", "list", "-v", "--spec-dir", specs, "--spec-dir", high)
+    assert f"shadowed by {high}/gpu.yaml" in done.stdout
+    assert f"conflict  {specs}/b.yaml, {specs}/c.yaml" in " ".join(done.stdout.split(" ")).replace("  ", "  ")
+    assert done.returncode == 1
+    assert "SPEC_CONFLICT" in done.stderr
+
+
+def test_a_single_file_can_stand_in_for_a_directory(shim: Any, tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text(NIC)
+    assert "other.example/nic=1" in shim("cdi", "list", "--spec-dir", path).stdout
+
+
+def test_validate_is_quiet_about_good_files_and_exact_about_bad_ones(shim: Any, tmp_path: Path) -> None:
+    specs = _write(tmp_path, gpu=GPU, broken=BROKEN)
+    good = shim("cdi", "validate", specs / "gpu.yaml")
+    assert (good.returncode, good.stdout) == (0, f"{specs}/gpu.yaml: valid\n")
+    bad = shim("cdi", "validate", specs / "broken.yaml")
+    assert bad.returncode == 1
+    assert bad.stdout == ""
+    assert f"{specs}/broken.yaml:4: " in bad.stderr
+
+
+def test_validate_reports_every_fault_at_once(shim: Any) -> None:
+    text = 'cdiVersion: "0.6.0"\nkind: acme/gpu\ndevices:\n- name: "-"\n  containerEdits: {env: [X]}\n- name: ok\n'
+    found = json.loads(shim("cdi", "validate", "-", "-o", "json", stdin=text).stdout)["-"]
+    assert [one["line"] for one in found] == [4, 5, 6]
+    assert all(one["level"] == "ERROR" and one["remedy"] for one in found)
+
+
+def test_validate_reads_standard_input(shim: Any) -> None:
+    assert shim("cdi", "validate", "-", stdin=GPU).returncode == 0
+    assert shim("cdi", "validate", "-", stdin="").returncode == 1
+
+
+def test_validate_of_a_directory_sees_conflicts_and_files_that_nobody_reads(shim: Any, tmp_path: Path) -> None:
+    specs = _write(tmp_path, a=GPU, b=GPU)
+    (specs / "c.yml").write_text(GPU)
+    done = shim("cdi", "validate", specs)
+    assert done.returncode == 1
+    assert "SPEC_CONFLICT" in done.stderr
+    assert "SPEC_NAME" in done.stderr
+
+
+def test_validate_says_that_a_file_is_missing(shim: Any, tmp_path: Path) -> None:
+    done = shim("cdi", "validate", tmp_path / "none.yaml")
+    assert done.returncode == 1
+    assert "SPEC_UNREADABLE" in done.stderr
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "bundle" / "config.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"ociVersion": "1.0.2", "x-unknown": {"kept": 1}, "process": {"env": ["PATH=/bin"]}}))
+    return path
+
+
+def test_inject_prints_a_plain_config(shim: Any, tmp_path: Path, config: Path) -> None:
+    _write(tmp_path, gpu=GPU, nic=NIC)
+    before = config.read_text()
+    done = shim("cdi", "inject", config, "acme.example/gpu=1", "other.example/nic=0")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "ociVersion": "1.0.2",
+        "x-unknown": {"kept": 1},
+        "process": {"env": ["PATH=/bin", "GPU=1", "NIC=0"]},
+    }
+    assert config.read_text() == before
+
+
+def test_inject_takes_a_bundle_a_pattern_and_standard_input(shim: Any, tmp_path: Path, config: Path) -> None:
+    _write(tmp_path, gpu=GPU)
+    for source, stdin in ((str(config.parent), ""), ("-", config.read_text())):
+        done = shim("cdi", "inject", source, "acme.example/gpu=*", stdin=stdin)
+        assert json.loads(done.stdout)["process"]["env"] == ["PATH=/bin", "GPU=1"]  # the later device wins
+
+
+def test_inject_writes_in_place_with_mode_kept(shim: Any, tmp_path: Path, config: Path) -> None:
+    _write(tmp_path, gpu=GPU)
+    config.chmod(0o600)
+    assert shim("cdi", "inject", "--in-place", config, "acme.example/gpu=0").returncode == 0
+    assert "GPU=0" in config.read_text()
+    assert config.stat().st_mode & 0o7777 == 0o600
+    assert os.listdir(config.parent) == ["config.json"]
+
+
+def test_inject_writes_to_another_file(shim: Any, tmp_path: Path, config: Path) -> None:
+    _write(tmp_path, gpu=GPU)
+    target = tmp_path / "out.json"
+    assert shim("cdi", "inject", "--to", target, config, "acme.example/gpu=0").stdout == ""
+    assert json.loads(target.read_text())["process"]["env"][-1] == "GPU=0"
+
+
+def test_inject_shows_a_diff_and_writes_nothing_on_a_dry_run(shim: Any, tmp_path: Path, config: Path) -> None:
+    _write(tmp_path, gpu=GPU)
+    before = config.read_text()
+    done = shim("cdi", "inject", "--in-place", "--dry-run", config, "acme.example/gpu=0")
+    assert '+      "GPU=0"' in done.stdout
+    assert config.read_text() == before
+
+
+@pytest.mark.parametrize("name", ["acme.example/gpu=7", "none.example/*=*"])
+def test_inject_of_a_name_that_nobody_serves_changes_nothing(
+    shim: Any, tmp_path: Path, config: Path, name: str
+) -> None:
+    _write(tmp_path, gpu=GPU)
+    before = config.read_text()
+    done = shim("cdi", "inject", "--in-place", config, "acme.example/gpu=0", name)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert name in done.stderr
+    assert config.read_text() == before
+
+
+USAGE = {
+    "an unknown command": ("cdi", "lisst"),
+    "an unknown option": ("cdi", "list", "--colour"),
+    "a missing argument": ("cdi", "inject", "config.json"),
+    "options that exclude each other": ("cdi", "inject", "--in-place", "--to", "x", "config.json", "a.b/c=d"),
+}
+
+
+@pytest.mark.parametrize("words", USAGE.values(), ids=USAGE.keys())
+def test_wrong_usage_is_exit_status_2(shim: Any, words: tuple[str, ...]) -> None:
+    done = shim(*words)
+    assert done.returncode == 2
+    assert "Usage: shim" in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("cdi",), ("cdi", "list"), ("cdi", "validate"), ("cdi", "inject"), ("version",)])
+def test_every_help_has_an_example_and_both_ways_to_it_agree(shim: Any, words: tuple[str, ...]) -> None:
+    by_option = shim(*words, "--help")
+    by_command = shim("help", *words)
+    assert by_option.returncode == by_command.returncode == 0
+    assert by_option.stdout == by_command.stdout
+    assert "Example" in by_option.stdout
+
+
+def test_version_says_what_is_installed(shim: Any) -> None:
+    import shim as package
+
+    found = json.loads(shim("version", "-o", "json").stdout)
+    assert found["version"] == package.__version__
+    assert found["cdi"][-1] == "1.1.0"
+    assert shim("version").stdout.startswith(f"shim {package.__version__}\n")
+
+
+def test_a_configuration_that_cannot_be_read_is_named(shim: Any, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("cdi = [")
+    done = shim("cdi", "list")
+    assert done.returncode == 1
+    assert "SETTINGS" in done.stderr
+    assert "config.toml" in done.stderr

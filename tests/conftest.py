@@ -1,0 +1,36 @@
+"""What every test stands on: the installed package, and no silent skip in CI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import shim
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse to test ./shim instead of the installed package: the C core and the launcher exist only there."""
+    if Path(shim.__file__).is_relative_to(session.config.rootpath / "shim"):
+        raise pytest.UsageError("the tests must import the installed package: run them by `make test`")
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A skipped test is a failure in CI: everything that the tests need is installed there."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") and reporter is not None and reporter.stats.get("skipped") and exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Path:
+    """The installed launcher."""
+    return Path(sys.executable).parent / "shim"
+
+
+@pytest.fixture(scope="session")
+def modules() -> Path:
+    """The directory that holds the installed package."""
+    return Path(shim.__file__).parent.parent

@@ -1,0 +1,61 @@
+"""The linters are tests: one command, and nobody merges what they refuse."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import shim
+
+TOP = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+
+
+def _run(*command: str | Path, cwd: Path = TOP) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ruff_finds_nothing() -> None:
+    _run(BIN / "ruff", "check", "--no-cache", ".")
+
+
+def test_ruff_would_format_nothing() -> None:
+    _run(BIN / "ruff", "format", "--no-cache", "--check", ".")
+
+
+def test_mypy_finds_nothing_in_the_installed_package(modules: Path) -> None:
+    """From elsewhere, since hooks/ becomes shim.hooks only by installation."""
+    _run(
+        BIN / "mypy", "--cache-dir=/dev/null", "--config-file", TOP / "pyproject.toml", "-p", "shim", cwd=modules.parent
+    )
+
+
+def test_mypy_finds_nothing_in_tests_and_bundles() -> None:
+    # from tests/, so that `import shim` finds the installed package as the tests do
+    _run(BIN / "mypy", "--config-file", TOP / "pyproject.toml", ".", "../bundles", cwd=TOP / "tests")
+
+
+def test_every_ignored_rule_carries_its_reason() -> None:
+    """In pyproject.toml each line with a rule name ends in a comment; in code each noqa and type: ignore says why."""
+    section = (TOP / "pyproject.toml").read_text().partition("[tool.ruff.lint]")[2].partition("[tool.mypy]")[0]
+    ignores = [line for line in section.splitlines() if re.match(r'\s+"[A-Z]+\d*",', line)]
+    assert ignores
+    assert [line for line in ignores if "#" not in line] == []
+    bare = [
+        f"{path.relative_to(TOP)}:{number}"
+        for top in ("shim", "hooks", "bundles", "tests")
+        for path in sorted((TOP / top).rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"# (noqa: [A-Z0-9, ]+|type: ignore\[[a-z-]+\]) *$", line)
+    ]
+    assert bare == []
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    build = re.search(r"version: '([^']+)'", (TOP / "meson.build").read_text())
+    assert build is not None
+    assert build[1] == shim.__version__
+    assert f"## {shim.__version__} " in (TOP / "CHANGELOG.md").read_text()
