@@ -47,12 +47,24 @@ TABLE: dict[str, tuple[str, str]] = {
 }
 
 
+_LONGEST = 1000  # letters of a text; what it quotes comes from files that anybody may have written
+
+
+def one_line(text: str) -> str:
+    """The text as logs and terminals can hold it: what is not printable escaped, and cut when it is endless."""
+    if len(text) > _LONGEST:
+        text = text[: _LONGEST - 3] + "..."
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 class Finding:
     """One fact worth telling: an id of TABLE, a text, a place and a remedy.
 
     Arguments:
         id: a key of TABLE.
-        text: one sentence that names the cause, without a line break.
+        text: one sentence that names the cause; kept as one printable line of at most 1000 letters.
         remedy: what mends it; the table's remedy when not given.
         path: the file it is about, "" when there is none.
         line: line in that file, counted from 1; 0 when unknown.
@@ -63,7 +75,7 @@ class Finding:
 
     def __init__(self, id: str, text: str, remedy: str = "", *, path: str = "", line: int = 0, rule: str = "") -> None:
         self.id = id
-        self.text = text
+        self.text = one_line(text)
         self.remedy = remedy or TABLE[id][1]
         self.path = path
         self.line = line
@@ -78,7 +90,8 @@ class Finding:
         """`path:line: `, or less where less is known."""
         if not self.path:
             return ""
-        return f"{self.path}:{self.line}: " if self.line else f"{self.path}: "
+        path = one_line(self.path)
+        return f"{path}:{self.line}: " if self.line else f"{path}: "
 
     def __str__(self) -> str:
         return f"{self.where()}{self.text}"

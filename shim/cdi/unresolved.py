@@ -8,8 +8,9 @@ text says all four, in one line, since engines show one line.
 from __future__ import annotations
 
 from shim.cdi.directories import OK
-from shim.cdi.findings import Finding
+from shim.cdi.findings import Finding, one_line
 from shim.cdi.names import BadName, parse_qualified
+from shim.cdi.nearest import distance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Di
     parts = [str(finding) for finding in unknown[:_NAMES]]
     if len(unknown) > _NAMES:
         parts.append(f"and {len(unknown) - _NAMES} more names")
-    searched = [path if state == OK else f"{path} ({state})" for path, state in directories.searched]
+    searched = [one_line(path) + ("" if state == OK else f" ({state})") for path, state in directories.searched]
     parts.append("searched " + (", ".join(searched) or "no directory"))
     if refused:
         told = [str(finding) for finding in refused[:_REFUSED]]
@@ -53,9 +54,7 @@ def _finding(name: str, directories: Directories, hint: str) -> Finding:
     try:
         parse_qualified(name)
     except BadName as error:
-        said = str(error)
-        said = said if len(said) <= 2 * _LONGEST else said[: 2 * _LONGEST] + "..."
-        return Finding("DEVICE_NAME", said + hint, rule=error.rule)
+        return Finding("DEVICE_NAME", f"{error}{hint}", rule=error.rule)
     paths = directories.conflicts.get(name)
     if paths:
         said = f"device {name} is defined by {' and by '.join(paths)}, so none of them serves it"
@@ -74,38 +73,21 @@ def _hint(name: str, directories: Directories) -> str:
 
 
 def nearest(name: str, devices: Sequence[str]) -> list[str]:
-    """The three devices whose names need the fewest changes to become `name`, those of its kind before all others.
+    """The three devices whose names need the fewest changes to become `name`: of its kind, if there are any.
 
     A name without "=" is compared with the part behind "=" too, since people leave the kind out.
     """
     if len(name) > _LONGEST:
         return []
-    kind = name.partition("=")[0] + "="
-    pool = [device for device in devices if device.startswith(kind)] or devices
-    bare = "=" not in name
+    kind, equals, device = name.partition("=")
+    same_kind = [one for one in devices if one.startswith(f"{kind}=")]
+    if same_kind:
+        pool, cut = same_kind, len(kind) + 1  # only the part behind "=" differs
+    else:
+        pool, cut, device = list(devices), 0, name
 
-    def changes(device: str) -> tuple[int, str]:
-        whole = distance(name, device[:_LONGEST])
-        if bare:
-            return min(whole, distance(name, device[:_LONGEST].partition("=")[2])), device
-        return whole, device
+    def changes(one: str) -> int:
+        whole = distance(device, one[cut : cut + _LONGEST])
+        return whole if equals else min(whole, distance(name, one.partition("=")[2][:_LONGEST]))
 
-    return sorted(pool[:_COMPARED], key=changes)[:_NEAR]
-
-
-def distance(one: str, other: str) -> int:
-    """Levenshtein distance: insertions, deletions and replacements of letters that turn one text into the other."""
-    same = 0
-    for letter, wanted in zip(one, other, strict=False):
-        if letter != wanted:
-            break
-        same += 1
-    one, other = one[same:], other[same:]
-    previous = list(range(len(other) + 1))
-    for row, letter in enumerate(one, 1):
-        current = [row]
-        for column, wanted in enumerate(other, 1):
-            replaced = previous[column - 1] + (letter != wanted)
-            current.append(min(previous[column] + 1, current[-1] + 1, replaced))
-        previous = current
-    return previous[-1]
+    return sorted(pool[:_COMPARED], key=changes)[:_NEAR]  # stable: equally near ones stay in their order

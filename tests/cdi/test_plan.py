@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,8 +16,6 @@ from shim.host.fakenodes import FakeNodes
 from cdi.specs import document, put
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from shim.cdi.directories import Directories
 
 Json = dict[str, Any]
@@ -59,55 +60,67 @@ HOST = FakeNodes(
 C = {"type": "c", "major": 195, "minor": 7, "fileMode": 0o660}
 
 # what it is, the node of the spec, by "spec", by "disk"; a text is the rule of the error, "stale" marks a finding
-NODES: list[tuple[str, Json, Json | str, Json | str, bool]] = [
-    ("only a path", {"path": "/dev/c"}, C, C, False),
-    ("the host path counts", {"path": "/dev/x", "hostPath": "/dev/c"}, C, C, False),
-    ("a mode that is given stays, 0 too", {"path": "/dev/c", "fileMode": 0}, {**C, "fileMode": 0}, {**C, "fileMode": 0}, False),
-    ("a pipe has no numbers", {"path": "/dev/p"}, {"type": "p", "fileMode": 0o640}, {"type": "p", "fileMode": 0o640}, False),
-    ("an absent node with all given", {"path": "/dev/no", "type": "c", "major": 1}, {"type": "c", "major": 1}, {"type": "c", "major": 1}, False),
-    ("an absent node without type", {"path": "/dev/no", "major": 1}, "node-stat", "node-stat", False),
-    ("an absent pipe", {"path": "/dev/no", "type": "p"}, {"type": "p"}, {"type": "p"}, False),
-    ("a directory", {"path": "/dev/dir"}, "node-not-a-device", "node-not-a-device", False),
-    ("a directory, all given", {"path": "/dev/dir", "type": "c", "major": 1}, {"type": "c", "major": 1}, {"type": "c", "major": 1}, False),
-    ("another type", {"path": "/dev/c", "type": "b"}, "node-type-mismatch", "node-type-mismatch", False),
-    ("type u on a character device", {"path": "/dev/c", "type": "u"}, "node-type-mismatch", C, False),
-    ("other numbers", {"path": "/dev/c", "type": "c", "major": 9, "minor": 8},
-     {"type": "c", "major": 9, "minor": 8, "fileMode": 0o660}, C, True),
-    ("another minor", {"path": "/dev/c", "type": "c", "major": 195}, {"type": "c", "major": 195, "fileMode": 0o660}, C, True),
-    ("the same numbers", {"path": "/dev/c", **C}, C, C, False),
-    ("numbers without type", {"path": "/dev/c", "major": 9, "minor": 8}, {**C, "major": 9, "minor": 8}, C, True),
-    ("major 0 is no major", {"path": "/dev/c", "type": "c", "major": 0, "minor": 5}, C, C, False),
-    ("all given, another type", {"path": "/dev/c", "type": "b", "major": 9},
-     {"type": "b", "major": 9, "fileMode": 0o660}, "node-type-mismatch", False),
-    ("a negative number", {"path": "/dev/no", "type": "c", "major": -1}, "node-negative-number", "node-negative-number", False),
-    ("a negative minor", {"path": "/dev/no", "type": "c", "major": 1, "minor": -1},
-     "node-negative-number", "node-negative-number", False),
-]  # fmt: skip
+FULL = {"type": "c", "major": 1}
+P = {"type": "p", "fileMode": 0o640}
+
+# What it is, the node of the spec without its path, its path, by "spec", by "disk" (None: the same), whether "disk"
+# reports the numbers as stale. A text in place of a node is the rule of the error.
+NODES: list[tuple[str, Json, str, Json | str, Json | str | None, bool]] = [
+    ("only a path", {}, "/dev/c", C, None, False),
+    ("the host path counts", {"hostPath": "/dev/c"}, "/dev/x", C, None, False),
+    ("a mode that is given stays, 0 too", {"fileMode": 0}, "/dev/c", {**C, "fileMode": 0}, None, False),
+    ("a pipe has no numbers", {}, "/dev/p", P, None, False),
+    ("an absent node with all given", FULL, "/dev/no", FULL, None, False),
+    ("an absent node without type", {"major": 1}, "/dev/no", "node-stat", None, False),
+    ("an absent pipe", {"type": "p"}, "/dev/no", {"type": "p"}, None, False),
+    ("a directory", {}, "/dev/dir", "node-not-a-device", None, False),
+    ("a directory, all given", FULL, "/dev/dir", FULL, None, False),
+    ("another type", {"type": "b"}, "/dev/c", "node-type-mismatch", None, False),
+    ("type u on a character device", {"type": "u"}, "/dev/c", "node-type-mismatch", C, False),
+    ("other numbers", {**FULL, "minor": 8}, "/dev/c", {**FULL, "minor": 8, "fileMode": 0o660}, C, True),
+    ("the same major without minor", {"type": "c", "major": 195}, "/dev/c", {**C, "minor": None}, C, True),
+    ("the same numbers", C, "/dev/c", C, None, False),
+    ("numbers without type", {"major": 9, "minor": 8}, "/dev/c", {**C, "major": 9, "minor": 8}, C, True),
+    ("major 0 is no major", {"type": "c", "major": 0, "minor": 5}, "/dev/c", C, None, False),
+    (
+        "all given, another type",
+        {"type": "b", "major": 9},
+        "/dev/c",
+        {"type": "b", "major": 9, "fileMode": 0o660},
+        "node-type-mismatch",
+        False,
+    ),
+    ("a negative major", {"type": "c", "major": -1}, "/dev/no", "node-negative-number", None, False),
+    ("a negative minor", {**FULL, "minor": -1}, "/dev/no", "node-negative-number", None, False),
+]
 
 
 @pytest.mark.parametrize("numbers", ["spec", "disk"])
 @pytest.mark.parametrize(
-    ("node", "by_spec", "by_disk", "stale"), [row[1:] for row in NODES], ids=[row[0] for row in NODES]
+    ("given", "path", "by_spec", "by_disk", "stale"), [row[1:] for row in NODES], ids=[row[0] for row in NODES]
 )
-def test_nodes(node: Json, by_spec: Json | str, by_disk: Json | str, stale: bool, numbers: Any, tmp_path: Path) -> None:
+def test_nodes(
+    given: Json, path: str, by_spec: Json | str, by_disk: Json | str | None, stale: bool, numbers: Any, tmp_path: Path
+) -> None:
+    node = {"path": path, **given}
     found = _found(tmp_path, {"0": {"deviceNodes": [node]}})
-    expected = by_disk if numbers == "disk" else by_spec
+    served = found.get(G0)
+    assert served is not None
+    before = copy.deepcopy(served[0].devices)
+    expected = by_disk if numbers == "disk" and by_disk is not None else by_spec
     if isinstance(expected, str):
         with pytest.raises(plan.NodeError) as caught:
             plan.make([G0], found, numbers=numbers, lookup=HOST)
         finding = caught.value.findings[0]
         assert (finding.id, finding.rule, finding.path) == ("NODE_UNUSABLE", expected, f"{tmp_path}/a.json")
-        assert caught.value.node == node["path"]
-        assert node["path"] in finding.text
+        assert caught.value.node == path
+        assert path in finding.text
         return
     made = plan.make([G0], found, numbers=numbers, lookup=HOST)
-    resolved = dict(made.origins[0]["edits"]["deviceNodes"][0])
-    assert (resolved.pop("path"), resolved.pop("hostPath", None)) == (node["path"], node.get("hostPath"))
-    assert resolved == expected
+    wanted = {**node, **{member: value for member, value in expected.items() if value is not None}}
+    assert made.origins[0]["edits"]["deviceNodes"] == [wanted]
     assert [finding.id for finding in made.findings] == (["DEVNUM_STALE"] if stale and numbers == "disk" else [])
-    served = found.get(G0)
-    assert served is not None
-    assert served[0].devices["0"]["deviceNodes"] == [node], "the spec itself is not filled in"
+    assert served[0].devices == before, "the spec itself is not filled in"
 
 
 def test_a_warning_survives_being_written_down(tmp_path: Path) -> None:
@@ -200,9 +213,11 @@ def test_a_host_without_any_spec_is_told_so(tmp_path: Path) -> None:
 
 def test_the_text_stays_short_whatever_is_asked_for(tmp_path: Path) -> None:
     put(tmp_path / "a.json", *(f"device-{number}" for number in range(3000)))
-    for number in range(100):
+    for number in range(99):
         (tmp_path / f"bad{number}.yaml").write_text("{")
+    Path(os.fsdecode(bytes(tmp_path) + b"/\xff\n\x1b.yaml")).write_text("{")
     said = _said([*(f"acme.example/gpu=x{n}" for n in range(100)), "x" * 100000, "\n\0\udcff/=" * 1000], tmp_path)
-    assert len(said) < 8000
+    assert len(said) < 12000
+    assert said.isprintable()
     assert "and 94 more names" in said
     assert "and 92 more files" in said

@@ -70,9 +70,11 @@ def describe(found: directories.Directories, queries: list[str]) -> dict[str, An
     rivals = {name: _by_directory(paths) for name, paths in found.conflicts.items()}
     errors: dict[str, list[tuple[str, str | None, str | None]]] = {}
     for path, findings in found.findings.items():
-        errors[path] = sorted((_error(one, rivals) for one in findings), key=str)
-        if all(one.id == "SPEC_DIR_UNREADABLE" for one in findings):
-            del errors[path]  # the reference records files only
+        if findings[0].id == "SPEC_CONFLICT":
+            errors[path] = sorted((_error(one, rivals) for one in findings), key=str)
+        elif findings[0].id != "SPEC_DIR_UNREADABLE":  # the reference records files only
+            # We tell every fault of a file, the reference the first; a directory given twice is read twice.
+            errors[path] = [(findings[0].rule, None, None)] * found.dirs.count(str(Path(path).parent))
     return {
         "vendors": found.vendors(),
         "classes": found.classes(),
@@ -84,8 +86,6 @@ def describe(found: directories.Directories, queries: list[str]) -> dict[str, An
 
 
 def _error(finding: Finding, rivals: dict[str, list[list[str]]]) -> tuple[str, str | None, str | None]:
-    if finding.id != "SPEC_CONFLICT":
-        return finding.rule, None, None
     for name, groups in rivals.items():
         for group in groups:
             for other in group:
@@ -135,7 +135,7 @@ def by_our_rule(dirs: list[str], queries: list[str]) -> dict[str, Any]:
             try:
                 one = spec.read(path, priority)
             except spec.SpecError as error:
-                errors.setdefault(path, []).extend((finding.rule, None, None) for finding in error.findings)
+                errors.setdefault(path, []).append((error.findings[0].rule, None, None))
                 continue
             specs.append(one)
             for device in one.devices:
