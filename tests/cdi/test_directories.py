@@ -7,9 +7,9 @@ import socket
 from pathlib import Path
 
 import pytest
+from cdi.specs import put
 
 from shim.cdi import directories
-from cdi.specs import put
 
 GPU0 = "acme.example/gpu=0"
 

@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-
 from cdi import hostile
 
 # In a process of its own: it ends when it hangs, its memory is limited, and as root it becomes nobody, so that a file

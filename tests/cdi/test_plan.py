@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cdi.specs import document, put
 
 from shim.cdi import directories, edits, plan
 from shim.cdi.findings import CdiError
 from shim.host.fakenodes import FakeNodes
-from cdi.specs import document, put
 
 if TYPE_CHECKING:
     from shim.cdi.directories import Directories

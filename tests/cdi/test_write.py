@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdi.specs import document
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.cdi import directories, spec, write
 from shim.cdi.findings import CdiError
-from cdi.specs import document
 
 Json = dict[str, Any]
 DOCUMENT = document({"0": {"env": ["A=1"], "deviceNodes": [{"path": "/dev/null", "fileMode": 438}]}})

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from engines.harness.device import FakeDevice
 from engines.harness.sandbox import Sandbox
+
+
+@pytest.fixture(scope="session", autouse=True)
+def umask() -> Iterator[None]:
+    """What the tests write can be read by the unprivileged user, whatever the developer's own umask is."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
 from engines.harness.docker import Docker
 from engines.harness.images import WAIT
@@ -68,10 +67,10 @@ def test_a_wrapper_that_adds_device_gives_the_container_the_whole_device(docker:
 
 
 def test_the_user_is_told_why_a_device_is_unknown(docker: Docker) -> None:
-    ran = docker.run("--rm", "--runtime=asks-unknown", script="true")
+    ran = docker.run("--rm", "--name=unknown", "--runtime=asks-unknown", script="true")
     assert ran.status == 125, "docker reads some words as `command not found` and changes the status"
     assert_reason(ran.err)
-    assert docker("ps", "--all", "--quiet").ok() == ""
+    assert docker("ps", "--all", "--quiet", "--filter=name=unknown").ok() == ""
 
 
 def test_a_low_level_runtime_that_is_missing_is_named_to_the_user(docker: Docker, sandbox: Sandbox) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-
 from engines.harness import programs
 from engines.harness.device import (
     ALLOWED,

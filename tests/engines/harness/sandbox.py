@@ -25,6 +25,8 @@ from . import inside, programs
 USER = "tester"
 UID = 4242
 
+_NAMESPACES = ["--mount", "--pid", "--net", "--ipc", "--uts"]  # for unshare and nsenter alike
+
 
 class Result(NamedTuple):
     """What a command left: exit status, standard output and standard error."""
@@ -56,10 +58,10 @@ class Sandbox:
             (self.scratch / name).mkdir()
         (self.scratch / "tmp").chmod(0o1777)
         self.cgroup = f"/shim-tests-{self.scratch.name}"
-        namespaces = ["--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--net", "--ipc", "--uts"]
-        program = [sys.executable, "-I", "-S", inside.__file__, str(self.scratch), sys.prefix, cgroup_mode]
+        first = [sys.executable, "-I", "-S", inside.__file__]
+        arguments = [str(self.scratch), sys.prefix, cgroup_mode, f"{USER}:{UID}"]
         self._process = subprocess.Popen(
-            [unshare, *namespaces, "--", *program, f"{USER}:{UID}"],
+            [unshare, *_NAMESPACES, "--fork", "--kill-child=KILL", "--mount-proc", "--", *first, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=self.environment(),
@@ -94,23 +96,12 @@ class Sandbox:
 
     def command(self, *argv: str | Path, cwd: str | Path = "/", user: str | None = None) -> list[str]:
         """The argument list that runs argv inside, in the directory cwd, as root or as the user named."""
-        enter = [
-            self._nsenter,
-            f"--target={self._first}",
-            "--mount",
-            "--pid",
-            "--net",
-            "--ipc",
-            "--uts",
-            f"--wdns={cwd}",
-        ]
-        # The bounding set stays: newuidmap is a set-user-id program and needs it.
-        other = (
-            []
-            if user is None
-            else ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all"]
-        )
-        return [*enter, "--", *other, *(str(word) for word in argv)]
+        enter = [self._nsenter, f"--target={self._first}", *_NAMESPACES, f"--wdns={cwd}"]
+        change: list[str] = []
+        if user is not None:
+            # The bounding set stays: newuidmap is a set-user-id program and needs it.
+            change = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all"]
+        return [*enter, "--", *change, *(str(word) for word in argv)]
 
     def run(
         self,
@@ -165,8 +156,10 @@ class Sandbox:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
-        shutil.rmtree(self.scratch)
-        wait_until(self._no_cgroups, "the cgroups of the sandbox are gone")
+        try:
+            wait_until(self._no_cgroups, "the cgroups of the sandbox are gone")
+        finally:
+            shutil.rmtree(self.scratch)
 
     def _no_cgroups(self) -> bool:
         top = Path("/sys/fs/cgroup")
