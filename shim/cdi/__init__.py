@@ -14,7 +14,10 @@ applying it does no I/O. Everything is documented in its module; the names below
 The package loads a module when its name is first used, because the create path starts here, too. HOT.
 """
 
-# No `from __future__ import annotations` here: it would hide the module of that name.
+from __future__ import annotations
+
+del annotations  # the feature's name would hide the module of that name from `from shim.cdi import annotations`
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

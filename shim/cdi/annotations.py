@@ -6,7 +6,7 @@ writer's rules for the part behind the prefix are those of a Kubernetes label na
 
 from __future__ import annotations
 
-from shim.cdi.names import BadName, parse_qualified
+from shim.cdi.names import BadName, before_last, parse_qualified
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def key(plugin: str, device_id: str) -> str:
         raise BadName("name-too-long", f"annotation name {name!r} has {size} bytes, at most {_MAX_NAME} are allowed")
     if name[0] not in _ENDS:
         raise BadName("name-first-char", f"annotation name {name!r} must start with a letter or digit")
-    if not _INNER.issuperset(name[1:-1]):
+    if not _INNER.issuperset(before_last(name)):
         raise BadName("name-char", f"annotation name {name!r} may only hold letters, digits, '_', '-' and '.'")
     if name[-1] not in _ENDS:
         raise BadName("name-last-char", f"annotation name {name!r} must end in a letter or digit")

@@ -33,11 +33,16 @@ def _check(part: str, text: str, first: frozenset[str], inner: frozenset[str], a
     if text[0] not in first:
         kinds = "a letter" if first is _LETTERS else "a letter or digit"
         raise BadName(f"{part}-first-char", f"{part} {text!r} starts with {text[0]!r}, but must start with {kinds}")
-    if text[-1] not in _ENDS:
-        raise BadName(f"{part}-last-char", f"{part} {text!r} ends in {text[-1]!r}, but must end in a letter or digit")
-    if not inner.issuperset(text):
+    if not inner.issuperset(before_last(text)):
         wrong = next(letter for letter in text if letter not in inner)
         raise BadName(f"{part}-char", f"{part} {text!r} contains {wrong!r}; allowed are {allowed}")
+    if text[-1] not in _ENDS:
+        raise BadName(f"{part}-last-char", f"{part} {text!r} ends in {text[-1]!r}, but must end in a letter or digit")
+
+
+def before_last(text: str) -> str:
+    """What stands before the last byte: the reference counts bytes, so a last letter beyond ASCII stands partly there."""
+    return text[:-1] if text[-1] < "\x80" or "\udc80" <= text[-1] <= "\udcff" else text
 
 
 def check_vendor(vendor: str) -> None:

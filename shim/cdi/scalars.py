@@ -27,7 +27,7 @@ def text_of(value: bool | int | float) -> str:
 
 def _float_text(number: float) -> str:
     """The shortest decimal that single precision tells from its neighbours, with an exponent from a million on."""
-    from struct import error, pack, unpack
+    from struct import error, pack, unpack  # late: only a float where text is wanted pays for it
 
     try:
         single: float = unpack("f", pack("f", number))[0]

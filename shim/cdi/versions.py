@@ -2,12 +2,11 @@
 
 A document names the version of the CDI specification that it is written for (`cdiVersion`). It is refused when the
 version is not in the list, or lower than the features that it uses ask for: a runtime of that version would drop them
-without a word. There are no patch releases. Imports only names, since the reader runs it for every document.
+without a word. There are no patch releases. Imports nothing: the reader runs
+it for every document.
 """
 
 from __future__ import annotations
-
-from shim.cdi.names import split_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,15 +71,14 @@ def check(document: Mapping[str, Any]) -> None:
         raise BadVersion("unknown-version", text, f"write one of {listed}; there are no patch releases")
     needed, reason = needs(document)
     if _RANK[version.removeprefix("v")] < _RANK[needed]:
-        cause = f"{reason} needs {needed}" if reason else f"no document is lower than {needed}"
+        cause = f"{reason or 'any document'} needs {needed}"
         text = f"cdiVersion {version} is too low: {cause}"
         raise BadVersion("version-too-low", text, f"write cdiVersion {needed} or newer", needed)
 
 
 def _features(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(version, field path) of everything in the document that came after LOWEST."""
-    vendor, klass = split_kind(document.get("kind") or "")
-    if vendor and "." in klass:
+    if "." in (document.get("kind") or "").partition("/")[2]:
         yield "0.6.0", "the dot in the class of kind"
     if document.get("annotations"):
         yield "0.6.0", "annotations"

@@ -26,6 +26,7 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
+from shim.cdi.decode import fold
 from shim.cdi.scalars import INT64, UINT64_MAX, text_of
 
 TYPE_CHECKING = False
@@ -54,6 +55,7 @@ _BASES = {"b": 2, "o": 8, "x": 16}
 _TAG = "tag:yaml.org,2002:"
 # What a word must be resolved to under a tag; other tags make text of anything.
 _TAGGED: dict[str, type | None] = {"bool": bool, "int": int, "float": float, "null": type(None), "timestamp": str}
+LATE = 9
 _MERGE = object()  # stands for the key `<<` until its value is there
 _DROP = object()  # stands for a key that is none
 _ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/").search
@@ -67,7 +69,7 @@ class YamlFault(Exception):  # noqa: N818 - becomes a Finding
         text: what is wrong, one clause.
         line: counted from 1.
         order: when the reference comes to see it: 0 syntax, tags and keys that are collections, 1 equal keys,
-            2 keys that are no text, 9 never.
+            2 keys that are no text, LATE never.
     """
 
     def __init__(self, rule: str, text: str, line: int, order: int = 0) -> None:
@@ -76,6 +78,11 @@ class YamlFault(Exception):  # noqa: N818 - becomes a Finding
         self.line = line
         self.order = order
         super().__init__(text)
+
+    @property
+    def late(self) -> bool:
+        """The reference does not see it."""
+        return self.order == LATE
 
 
 def resolve(word: str) -> bool | int | float | str | None:
@@ -144,7 +151,10 @@ class Document:
     def locate(self, place: tuple[str | int, ...]) -> int:
         """The line, counted from 1, of a field; of what is around it when it is not there."""
         container, line = self.value, self._line
-        for step in place:
+        for wanted in place:
+            step = wanted
+            if container.__class__ is dict and wanted not in container:
+                step = next((key for key in container if fold(key) == fold(str(wanted))), wanted)
             found = self._lines.get((id(container), step))
             if found is None:
                 break
@@ -173,7 +183,7 @@ class Document:
         return data
 
     def _read(self, data: bytes) -> None:
-        next_event = CParser(data).get_event
+        next_event: Callable[[], Any] = CParser(data).get_event
         next_event()  # the start of the stream
         start = next_event()
         if start.__class__ is StreamEndEvent:
@@ -195,7 +205,7 @@ class Document:
 
     def _trailing(self, line: int) -> None:
         text = "there is text behind the first document, which readers of CDI specs do not look at"
-        self.faults.append(YamlFault("trailing-text", text, line, 9))
+        self.faults.append(YamlFault("trailing-text", text, line, LATE))
 
     def _build(self, next_event: Callable[[], Any]) -> None:
         """Put the values of the document together, with a stack of the open containers instead of recursion."""
@@ -312,7 +322,7 @@ class Document:
         if self._source and event.style == '"':
             source = self._source[event.start_mark.index : event.end_mark.index]
             if _ESCAPED_SLASH(source):
-                self._fault("yaml-syntax", "the escape \\/ is JSON but not YAML, and readers of CDI specs are", event)
+                self._fault("yaml-syntax", "the escape \\/ is JSON but not YAML, and specs are read as YAML", event)
         if self._mark:
             text = text.replace(self._mark, "\ufeff")
         if event.tag is None:

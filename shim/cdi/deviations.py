@@ -1,0 +1,32 @@
+"""Deviations: where this library does not do what the CDI reference library does, and why.
+
+One table for the conformance run, which accepts a deviating result only under one of these ids and only when it is
+exactly what the rule says, and for the documentation. Where it is about one file the id is the `rule` of the finding.
+"""
+
+from __future__ import annotations
+
+TABLE: dict[str, str] = {
+    "hook-relative": (
+        "A hook whose path is relative refuses the file. The specification asks for an absolute path and the OCI "
+        "runtime specification, too; a relative one is looked up from wherever the runtime happens to be started, "
+        "as root."
+    ),
+    "null-item": (
+        "A null item in deviceNodes, hooks, mounts or netDevices refuses the file. It crashes the reference, and with "
+        "it the engine that reads the directory."
+    ),
+    "trailing-text": (
+        "Text behind the first document refuses the file. The reference never looks at it, so devices that somebody "
+        "wrote there silently do not exist. Empty documents behind a last '---' are let through."
+    ),
+    "field-twice": (
+        "A field that stands twice in one mapping, in two spellings that differ in case only, refuses the file, as "
+        "two equal keys do. In the reference the spelling that sorts last wins, mixed with parts of the other."
+    ),
+    "alias-cap": (
+        "Aliases that stand for more than 200000 nodes refuse the file. The reference has a limit by proportion, which "
+        "a large file stays under while costing seconds on every start of a container."
+    ),
+    "too-large": "A file of more than 4 MiB is not read; the reference has no limit. 1000 devices take 0.6 MiB.",
+}

@@ -1,0 +1,142 @@
+"""Rules: what a decoded document must keep, in the order in which the CDI reference checks.
+
+The order is that of SPEC.md's reference library: version, vendor, class, edits of the spec, then each device, at last
+whether there is one. Rules that are ours alone are marked `late` and stand in `deviations`.
+"""
+
+from __future__ import annotations
+
+from shim.cdi import versions
+from shim.cdi.decode import Fault
+from shim.cdi.names import BadName, check_class, check_device, check_vendor, split_kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from shim.cdi.decode import Path
+
+HOOK_NAMES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+NODE_TYPES = ("b", "c", "u", "p")
+_PERMISSIONS = frozenset("rwm")
+_MAX_CLOS_ID = 4095  # bytes
+
+
+def check(document: dict[str, Any]) -> Iterator[Fault]:
+    """Everything that is wrong with a decoded document, the first fault of the reference first."""
+    try:
+        versions.check(document)
+    except versions.BadVersion as bad:
+        yield Fault(("cdiVersion",), bad.rule, str(bad), bad.remedy)
+    yield from _kind(document["kind"])
+    yield from _edits(document["containerEdits"], ("containerEdits",))
+    seen: dict[str, int] = {}
+    for index, device in enumerate(document["devices"]):
+        path = ("devices", index)
+        name = device["name"]
+        yield from _name(check_device, name, (*path, "name"))
+        edits = device["containerEdits"]
+        if edits:
+            yield from _edits(edits, (*path, "containerEdits"))
+        else:
+            text = f"device {name!r} has no edits: it would change nothing"
+            yield Fault((*path, "containerEdits"), "empty-device-edits", text, "add an edit, or remove the device")
+        if seen.setdefault(name, index) != index:
+            text = f"device {name!r} is there already, as devices[{seen[name]}]"
+            yield Fault((*path, "name"), "duplicate-device", text, "give each device a name of its own")
+    if not document["devices"]:
+        yield Fault(("devices",), "no-devices", "there is no device", "add a device")
+
+
+def _kind(kind: str) -> Iterator[Fault]:
+    vendor, klass = split_kind(kind)
+    if not vendor:
+        text = f"{kind!r} is not a kind" if kind else "kind is missing"
+        yield Fault(("kind",), "vendor-empty", text, "the form is VENDOR/CLASS, for example acme.com/gpu")
+        return
+    yield from _name(check_vendor, vendor, ("kind",))
+    yield from _name(check_class, klass, ("kind",))
+
+
+def _name(checker: Callable[[str], None], name: str, path: Path) -> Iterator[Fault]:
+    try:
+        checker(name)
+    except BadName as bad:
+        yield Fault(path, bad.rule, str(bad))
+
+
+def _edits(edits: dict[str, Any], path: Path) -> Iterator[Fault]:
+    yield from _env(edits.get("env", ()), (*path, "env"), "env")
+    for index, node in enumerate(edits.get("deviceNodes", ())):
+        yield from _node(node, (*path, "deviceNodes", index))
+    for index, hook in enumerate(edits.get("hooks", ())):
+        yield from _hook(hook, (*path, "hooks", index))
+    for index, mount in enumerate(edits.get("mounts", ())):
+        if not mount["hostPath"]:
+            yield _missing((*path, "mounts", index, "hostPath"), "mount-host-path", "a mount needs a path on the host")
+        if not mount["containerPath"]:
+            where = (*path, "mounts", index, "containerPath")
+            yield _missing(where, "mount-container-path", "a mount needs a path in the container")
+    if "intelRdt" in edits:
+        yield from _clos_id(edits["intelRdt"].get("closID", ""), (*path, "intelRdt", "closID"))
+    if "netDevices" in edits:
+        yield from _net_devices(edits["netDevices"], (*path, "netDevices"))
+
+
+def _missing(path: Path, rule: str, text: str) -> Fault:
+    return Fault(path, rule, f"is empty or missing: {text}")
+
+
+def _env(variables: list[str], path: Path, rule: str) -> Iterator[Fault]:
+    for index, variable in enumerate(variables):
+        if variable.find("=") < 1:
+            yield Fault((*path, index), rule, f"{variable!r} is not of the form NAME=VALUE")
+
+
+def _node(node: dict[str, Any], path: Path) -> Iterator[Fault]:
+    if not node["path"]:
+        yield _missing((*path, "path"), "node-path", "a device node needs a path in the container")
+    kind = node.get("type", "")
+    if kind and kind not in NODE_TYPES:
+        text = f"{kind!r} is no type of a device node: c or u (character), b (block) and p (pipe) are"
+        yield Fault((*path, "type"), "node-type", text)
+    permissions = node.get("permissions", "")
+    if permissions != "none" and not _PERMISSIONS.issuperset(permissions):
+        text = f"{permissions!r} are no permissions: letters of r (read), w (write), m (mknod), or the word none"
+        yield Fault((*path, "permissions"), "node-permissions", text)
+
+
+def _hook(hook: dict[str, Any], path: Path) -> Iterator[Fault]:
+    name = hook["hookName"]
+    if name not in HOOK_NAMES:
+        text = f"{name!r} is no stage of a hook" if name else "is empty or missing: a hook needs a stage"
+        yield Fault((*path, "hookName"), "hook-name", text, f"stages are {', '.join(HOOK_NAMES)}")
+    if not hook["path"]:
+        yield _missing((*path, "path"), "hook-path", "a hook needs a program")
+    elif not hook["path"].startswith("/"):
+        text = f"{hook['path']!r} is relative: which program runs would depend on where the runtime was started"
+        yield Fault((*path, "path"), "hook-relative", text, "write the absolute path of the program", late=True)
+    yield from _env(hook.get("env", ()), (*path, "env"), "hook-env")
+
+
+def _clos_id(clos_id: str, path: Path) -> Iterator[Fault]:
+    if clos_id == "/":
+        return
+    if clos_id in (".", "..") or "/" in clos_id or "\n" in clos_id:
+        yield Fault(path, "rdt-clos-id", f"{clos_id!r} names no directory of resctrl", "write a plain name, or /")
+    elif len(clos_id.encode("utf-8", "replace")) > _MAX_CLOS_ID:
+        yield Fault(path, "rdt-clos-id", f"the name is longer than {_MAX_CLOS_ID} bytes")
+
+
+def _net_devices(devices: list[dict[str, Any]], path: Path) -> Iterator[Fault]:
+    seen: dict[str, dict[str, int]] = {"hostInterfaceName": {}, "name": {}}
+    for index, device in enumerate(devices):
+        for field, rule in (("hostInterfaceName", "net-host-name"), ("name", "net-name")):
+            if not device[field]:
+                yield _missing((*path, index, field), rule, "a network device needs a name on both sides")
+        for field, rule in (("hostInterfaceName", "net-duplicate-host"), ("name", "net-duplicate-name")):
+            first = seen[field].setdefault(device[field], index)
+            if device[field] and first != index:
+                text = f"{device[field]!r} is there already, in netDevices[{first}]"
+                yield Fault((*path, index, field), rule, text)

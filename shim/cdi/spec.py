@@ -1,0 +1,200 @@
+"""Spec files: text in, a checked document out, or every fault at once.
+
+    text -> plain values -> document -> Spec
+         jsontext         decode      rules
+         yamltext
+
+Strict JSON takes the fast way; anything else, and any text with a fault, is read as YAML, which knows lines. The rules
+and their order are those of the reference library (the first finding is its error); where we refuse more, `deviations`
+says why. Limits: 4 MiB of text, 1000 levels, 200000 nodes behind aliases.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from shim.cdi import jsontext
+from shim.cdi.decode import Decoder, Fault, fold
+from shim.cdi.findings import CdiError, Finding
+from shim.cdi.names import split_kind
+from shim.cdi.rules import check
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.cdi.decode import Path
+    from shim.cdi.yamltext import Document
+
+MAX_SIZE = 4 * 1024 * 1024  # bytes; a spec with 1000 devices has 0.6 MiB
+_S_IFMT, _S_IFREG = 0o170000, 0o100000
+_TEXT_RULES = frozenset(
+    ("yaml-syntax", "yaml-alias-bomb", "alias-cap", "bad-map-key", "duplicate-key", "trailing-text", "no-data")
+)
+
+
+class SpecError(CdiError):
+    """A spec file that is refused. `findings` holds every fault, the one that the reference reports first."""
+
+
+class Spec:
+    """A spec file that was read and found right.
+
+    Attributes:
+        path: the file, "" when it is none.
+        priority: place of its directory in the list of directories; the higher wins.
+        document: the decoded document, canonical: known members in the order of the specification, none that is empty.
+        kind, vendor, klass: VENDOR/CLASS and its parts.
+        devices: name -> containerEdits, in the order of the file.
+        edits: the edits that go with every device.
+    """
+
+    __slots__ = ("devices", "document", "edits", "kind", "klass", "path", "priority", "vendor")
+
+    def __init__(self, document: dict[str, Any], path: str = "", priority: int = 0) -> None:
+        self.path = path
+        self.priority = priority
+        self.document = document
+        self.kind: str = document["kind"]
+        self.vendor, self.klass = split_kind(self.kind)
+        self.devices: dict[str, dict[str, Any]] = {one["name"]: one["containerEdits"] for one in document["devices"]}
+        self.edits: dict[str, Any] = document["containerEdits"]
+
+
+def parse(data: bytes, path: str = "", priority: int = 0) -> Spec:
+    """Read the text of a spec file.
+
+    Arguments:
+        data: the text, JSON or YAML.
+        path: the file it is from, for the findings.
+        priority: see Spec.
+
+    Raises:
+        SpecError: the text is refused; nothing else is raised for any bytes.
+    """
+    document, findings = examine(data, path)
+    if findings:
+        raise SpecError(findings)
+    return Spec(canonical(document), path, priority)
+
+
+def read(path: str, priority: int = 0) -> Spec:
+    """Read a spec file: a regular file of at most MAX_SIZE, links followed. Raises SpecError."""
+    return parse(read_bytes(path), path, priority)
+
+
+def faults(data: bytes, path: str = "") -> list[Finding]:
+    """Everything that is wrong with the text of a spec file; empty exactly when parse takes it."""
+    return examine(data, path)[1]
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a spec file.
+
+    Never waits for a writer of a named pipe, opens no device and reads at most MAX_SIZE.
+
+    Raises:
+        SpecError: it cannot be opened or read, is no regular file, or is too large.
+    """
+    try:
+        # O_NONBLOCK: opening a pipe returns at once; O_NOCTTY: opening a terminal changes nothing.
+        descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
+    except OSError as error:
+        raise _unreadable(path, f"cannot be opened: {error.strerror}") from None
+    except ValueError:  # a NUL in the name
+        raise _unreadable(path, "cannot be opened: no file has such a name") from None
+    try:
+        status = posix.fstat(descriptor)
+        if status.st_mode & _S_IFMT != _S_IFREG:
+            raise _unreadable(path, "is no regular file")
+        chunks = []
+        left = MAX_SIZE + 1
+        while left and (chunk := posix.read(descriptor, min(left, 1 << 20))):
+            chunks.append(chunk)
+            left -= len(chunk)
+    except OSError as error:
+        raise _unreadable(path, f"cannot be read: {error.strerror}") from None
+    finally:
+        posix.close(descriptor)
+    return b"".join(chunks)
+
+
+def _unreadable(path: str, text: str) -> SpecError:
+    return SpecError([Finding("SPEC_UNREADABLE", text, path=path, rule="unreadable")])
+
+
+def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]:
+    """The decoded document that a text holds, and what is wrong with it.
+
+    With findings the document may lack something; without any, `canonical` makes it what Spec holds.
+    """
+    if len(data) > MAX_SIZE:
+        text = f"is larger than {MAX_SIZE >> 20} MiB, which no spec needs"
+        return {}, [Finding("SPEC_UNREADABLE", text, path=path, rule="too-large")]
+    try:
+        value = jsontext.load(data)
+    except jsontext.NotStrict:
+        pass
+    else:
+        document, wrong = _judge(value, json=True)
+        if not wrong:
+            return document, []
+    # As YAML, which gives the same for what is JSON, and tells lines.
+    from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec shall not cost
+
+    text_read = Document(data)
+    first = [_of_text(fault.rule, fault.text, path, fault.line) for fault in text_read.faults if not fault.late]
+    last = [_of_text(fault.rule, fault.text, path, fault.line) for fault in text_read.faults if fault.late]
+    if text_read.broken:
+        return {}, first + last
+    if text_read.value is None:
+        return {}, [*first, _of_text("no-data", "there is no document in it", path, 0), *last]
+    document, wrong = _judge(text_read.value)
+    found = [(fault.late, _of_field(fault, text_read, path)) for fault in wrong]
+    first += [finding for late, finding in found if not late]
+    last += [finding for late, finding in found if late]
+    return document, first + last
+
+
+def canonical(document: dict[str, Any]) -> dict[str, Any]:
+    """A decoded document without the lists of schemata that are empty: they mattered for the version only."""
+    for edits in (document["containerEdits"], *(device["containerEdits"] for device in document["devices"])):
+        if edits.get("intelRdt", {}).get("schemata") == []:
+            del edits["intelRdt"]["schemata"]
+    return document
+
+
+def _judge(value: object, *, json: bool = False) -> tuple[dict[str, Any], list[Fault]]:
+    """Decode and check; a rule is not held against what could not be decoded."""
+    decoder = Decoder(json=json)
+    document = decoder.document(value)
+    wrong = decoder.faults
+    if not wrong:
+        return document, list(check(document))
+    if any(not fault.path for fault in wrong):  # it is no mapping
+        return document, wrong
+    undecoded = [_folded(fault.path) for fault in wrong]
+    return document, wrong + [
+        fault for fault in check(document) if not any(_related(_folded(fault.path), path) for path in undecoded)
+    ]
+
+
+def _folded(path: Path) -> Path:
+    return tuple(fold(step) if isinstance(step, str) else step for step in path)
+
+
+def _related(one: Path, other: Path) -> bool:
+    """Is one of them the other, or inside it?"""
+    return all(step == against for step, against in zip(one, other, strict=False))
+
+
+def _of_text(rule: str, text: str, path: str, line: int) -> Finding:
+    return Finding("SPEC_SYNTAX", text, path=path, line=line, rule=rule)
+
+
+def _of_field(fault: Fault, text: Document, path: str) -> Finding:
+    place = ""
+    for step in fault.path:
+        place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else step
+    said = f"{place}: {fault.text}" if place else f"the document {fault.text}"
+    return Finding("SPEC_INVALID", said, fault.remedy, path=path, line=text.locate(fault.path), rule=fault.rule)

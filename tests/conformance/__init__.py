@@ -1,0 +1,1 @@
+"""Conformance: the reference library's answers, case by case, against ours."""
