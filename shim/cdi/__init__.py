@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from shim.cdi.plan import Plan
     from shim.cdi.plan import make as make_plan
     from shim.cdi.spec import Spec, SpecError, faults, parse, read
-    from shim.cdi.write import remove, write
+    from shim.cdi.write import remove as remove_spec
+    from shim.cdi.write import write as write_spec
 
 _HOME = {
     "BadName": ("names", "BadName"),
@@ -46,8 +47,8 @@ _HOME = {
     "parse": ("spec", "parse"),
     "parse_qualified": ("names", "parse_qualified"),
     "read": ("spec", "read"),
-    "remove": ("write", "remove"),
-    "write": ("write", "write"),
+    "remove_spec": ("write", "remove"),
+    "write_spec": ("write", "write"),
 }
 
 __all__ = [
@@ -65,12 +66,12 @@ __all__ = [
     "parse",
     "parse_qualified",
     "read",
-    "remove",
-    "write",
+    "remove_spec",
+    "write_spec",
 ]
 
 
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> Any:
     """Load the module in which a public name lives (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'shim.cdi' has no attribute {name!r}")

@@ -42,7 +42,13 @@ def loads(text: str, pairs_hook: Any = None) -> Any:
     stripped = text.lstrip(_BLANK)
     start = len(text) - len(stripped)
     try:
-        value, end = _scanner(_Context(pairs_hook))(text, start)
+        try:
+            value, end = _scanner(_Context(pairs_hook))(text, start)
+        except SystemError:
+            # Up to Python 3.12 the scanner finds its exception only where `json` is loaded, and else raises nothing.
+            import json.decoder  # noqa: F401  # late: 9 ms, and only for a text that is wrong
+
+            value, end = _scanner(_Context(pairs_hook))(text, start)
     except StopIteration as stop:
         raise ValueError(f"a JSON value is missing at character {stop.value}") from None
     except RecursionError:

@@ -50,10 +50,10 @@ TABLE: dict[str, tuple[str, str]] = {
 _LONGEST = 1000  # letters of a text; what it quotes comes from files that anybody may have written
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, longest: int = _LONGEST) -> str:
     """The text as logs and terminals can hold it: what is not printable escaped, and cut when it is endless."""
-    if len(text) > _LONGEST:
-        text = text[: _LONGEST - 3] + "..."
+    if len(text) > longest:
+        text = text[: longest - 3] + "..."
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)

@@ -17,6 +17,7 @@ from shim.cdi import jsontext
 from shim.cdi.decode import Decoder, Fault, fold
 from shim.cdi.findings import CdiError, Finding
 from shim.cdi.names import split_kind
+from shim.cdi.paths import reason
 from shim.cdi.rules import check
 
 TYPE_CHECKING = False
@@ -100,7 +101,7 @@ def read_bytes(path: str) -> bytes:
         # O_NONBLOCK: opening a pipe returns at once; O_NOCTTY: opening a terminal changes nothing.
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
     except OSError as error:
-        raise _unreadable(path, f"cannot be opened: {error.strerror}") from None
+        raise _unreadable(path, f"cannot be opened: {reason(error)}") from None
     except ValueError:  # a NUL in the name
         raise _unreadable(path, "cannot be opened: no file has such a name") from None
     try:
@@ -113,7 +114,7 @@ def read_bytes(path: str) -> bytes:
             chunks.append(chunk)
             left -= len(chunk)
     except OSError as error:
-        raise _unreadable(path, f"cannot be read: {error.strerror}") from None
+        raise _unreadable(path, f"cannot be read: {reason(error)}") from None
     finally:
         posix.close(descriptor)
     return b"".join(chunks)
@@ -184,7 +185,7 @@ def _folded(path: Path) -> Path:
 
 
 def _related(one: Path, other: Path) -> bool:
-    """Is one of them the other, or inside it?"""
+    """Whether one of them is the other, or inside it."""
     return all(step == against for step, against in zip(one, other, strict=False))
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shim.create.report import one_line
+from shim.cdi.findings import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -61,7 +61,7 @@ def prepare(call: Invocation) -> None:
         raise CdiError([Finding("OPTION_UNKNOWN", text)])
     made = plan.make(list(wanted), directories.open(found.spec_dirs), numbers="disk")
     edited = edits.apply(made, bundle.config())
-    for finding in made.findings:
+    for finding in (*found.warnings, *made.findings):
         report.warn(finding)
     bundle.write(edited)
 

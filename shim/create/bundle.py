@@ -7,11 +7,11 @@ and a sync of its disk would cost more than the whole create.
 
 from __future__ import annotations
 
-import errno
 import posix
 
 from shim.cdi import fastjson
 from shim.cdi.findings import CdiError, Finding
+from shim.cdi.paths import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Bundle:
             # O_NONBLOCK: a FIFO in its place must not hold the engine up
             fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOCTTY)
         except OSError as error:
-            raise _config_error(path, f"config.json cannot be read: {_reason(error)}") from None
+            raise _config_error(path, f"config.json cannot be read: {reason(error)}") from None
         try:
             status = posix.fstat(fd)
             if status.st_mode & _S_IFMT != _S_IFREG:
@@ -91,7 +91,7 @@ class Bundle:
             posix.rename(temporary, self.path)
         except OSError as error:
             _discard(temporary)
-            text = f"config.json cannot be replaced: {_reason(error)}"
+            text = f"config.json cannot be replaced: {reason(error)}"
             raise CdiError([Finding("CONFIG_WRITE", text, path=self.path)]) from None
 
 
@@ -127,17 +127,6 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[posix.write(fd, view) :]
-
-
-def _reason(error: OSError) -> str:
-    """The cause in words that no engine turns into another exit status (docker and podman look for the usual ones)."""
-    return {
-        errno.ENOENT: "it is missing",
-        errno.ENOTDIR: "a part of its path is no directory",
-        errno.EACCES: "not allowed for this user",
-        errno.EPERM: "not allowed for this user",
-        errno.EROFS: "the file system is read-only",
-    }.get(error.errno or 0, (error.strerror or str(error)).lower())
 
 
 def _config_error(path: str, text: str) -> CdiError:

@@ -11,43 +11,33 @@ import posix
 import time
 
 from shim.cdi import fastjson
+from shim.cdi.findings import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.cdi.findings import CdiError, Finding
 
-_MAX_LINE = 8192
+_LONGEST = 8192
 
 
 def fail(error: CdiError, log: str, log_format: str) -> None:
     """Report an error that ends the create.
 
     Arguments:
-        error: its findings make one line: id, text and remedy of each.
+        error: its text, with id and remedy of its first finding, makes one line.
         log: the runtime's --log file, "" when none was given.
         log_format: "text" or "json", the form of runc's logrus lines.
     """
-    message = one_line("; ".join(f"{finding.id}: {finding} ({finding.remedy})" for finding in error.findings))
-    _write_stderr(f"shim: {message}")
+    first = error.findings[0]
+    message = one_line(f"shim: {first.id}: {error} ({first.remedy})", _LONGEST)
+    _write_stderr(message)
     if log and log != "/dev/stderr":
-        _append(log, _log_line(f"shim: {message}", log_format))
+        _append(log, _log_line(message, log_format))
 
 
 def warn(finding: Finding) -> None:
     """Report a warning on stderr; the create goes on, so `--log` stays as it is."""
-    _write_stderr(one_line(f"shim: warning: {finding.id}: {finding} ({finding.remedy})"))
-
-
-def one_line(text: str) -> str:
-    """The text with control characters escaped and cut to what a log line can bear."""
-    if not text.isprintable():
-        text = "".join(char if char.isprintable() else _escaped(char) for char in text)
-    return text if len(text) <= _MAX_LINE else text[:_MAX_LINE] + " …"
-
-
-def _escaped(char: str) -> str:
-    code = ord(char)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    _write_stderr(one_line(f"shim: warning: {finding.id}: {finding} ({finding.remedy})", _LONGEST))
 
 
 def _log_line(message: str, log_format: str) -> str:

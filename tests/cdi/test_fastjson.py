@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,7 +40,7 @@ def test_what_json_refuses_is_refused_and_the_rest_is_equal(text: str) -> None:
     try:
         wanted = json.loads(text)
     except ValueError:
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"."):
             fastjson.loads(text)
     else:
         assert fastjson.loads(text) == wanted
@@ -63,8 +65,15 @@ def test_nesting_without_end_is_an_error_and_no_crash() -> None:
 def test_what_has_no_json_form_is_refused() -> None:
     with pytest.raises(TypeError, match="set"):
         fastjson.dumps({"a": {1}})
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         fastjson.dumps(float("nan"))
+
+
+def test_a_wrong_text_is_an_error_where_json_was_never_loaded(modules: Path) -> None:
+    """A create refused a cut config.json with "SystemError: returned NULL without setting an exception"."""
+    script = f"import sys; sys.path.insert(0, {str(modules)!r}); from shim.cdi.fastjson import loads; loads('{{')"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+    assert "Expecting property name" in done.stderr
 
 
 def test_pairs_can_be_looked_at() -> None:

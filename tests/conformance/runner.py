@@ -1,8 +1,8 @@
 """The runner: finds vector files, runs each case by the module of its family, and counts.
 
-A family is a module of this package with `run(case, tmpdir)`: the case with its tokens expanded, a directory made for it;
-None when the result is the expected one, the id of a deviation (a key of deviations.TABLE) when it is exactly what that
-deviation says, else a text that says what differs.
+A family is a module of this package with `run(case, tmpdir)`: the case with its tokens expanded, a directory made for
+it; None when the result is the expected one, the id of a deviation (a key of deviations.TABLE) when it is exactly what
+that deviation says, else a text that says what differs.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ FAMILIES: dict[str, Callable[[Case], bool]] = {
     "cache": lambda given: "dirs" in given and "queries" in given,
 }
 _NAME_OPS = frozenset(
-    ("vendor", "class", "device", "qualified", "kind", "compose")
-    + ("spec_name", "transient_spec_name", "spec_name_for_kind", "transient_spec_name_for_kind")
+    (
+        *("vendor", "class", "device", "qualified", "kind", "compose"),
+        *("spec_name", "transient_spec_name", "spec_name_for_kind", "transient_spec_name_for_kind"),
+    )
 )
 _NOBODY = 65534
 _SHOWN = 5  # failed cases of a file that are told unless all are asked for
@@ -146,7 +148,7 @@ def run_case(run: Run, case: Case) -> str | None:
 def _guarded(run: Run, case: Case, tmpdir: str) -> str | None:
     try:
         return run(case, tmpdir)
-    except Exception:  # noqa: BLE001 - whatever a case raises is its result
+    except Exception:
         return traceback.format_exc()
 
 

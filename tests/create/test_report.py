@@ -39,7 +39,7 @@ def test_control_characters_cannot_make_a_line_of_their_own(tmp_path: Path, capf
     for text in ((tmp_path / "log").read_text(), capfd.readouterr().err):
         assert text.count("\n") == 1
         assert "\x1b" not in text
-        assert r"\x0alevel=error" in text
+        assert r"\nlevel=error" in text
 
 
 def _no_directory(path: Path) -> Path:
