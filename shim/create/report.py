@@ -24,13 +24,14 @@ def fail(error: CdiError, log: str, log_format: str) -> None:
     """Report an error that ends the create.
 
     Arguments:
-        error: its text, with id and remedy of its first finding, makes one line.
+        error: makes one line of its whole text, which may say more than its findings (where was searched), between
+            the id and the remedy of the first of them.
         log: the runtime's --log file, "" when none was given.
         log_format: "text" or "json", the form of runc's logrus lines.
     """
     first = error.findings[0]
-    message = one_line(f"shim: {first.id}: {error} ({first.remedy})", _LONGEST)
-    _write_stderr(message)
+    message = one_line(f"{first.id}: {error} ({first.remedy})")
+    _write_stderr(f"shim: {message}")
     if log and log != "/dev/stderr":
         _append(log, _log_line(message, log_format))
 
