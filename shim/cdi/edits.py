@@ -76,13 +76,10 @@ def add_nodes(config: Json, nodes: list[Json]) -> None:
         return
     owner = _owner(config)
     linux = _section(config, "linux", "linux")
-    devices = _list(linux, "devices", "linux.devices")
-    rules = []
-    for node in nodes:
-        _put_device(devices, device(node, owner))
-        rule = cgroup_rule(node)
-        if rule:
-            rules.append(rule)
+    linux["devices"] = _replaced(
+        _array(linux.get("devices"), "linux.devices"), "path", [device(node, owner) for node in nodes], stay=True
+    )
+    rules = [rule for rule in map(cgroup_rule, nodes) if rule]
     if rules:
         resources = _section(linux, "resources", "linux.resources")
         _list(resources, "devices", "linux.resources.devices").extend(rules)
@@ -123,17 +120,6 @@ def cgroup_rule(node: Json) -> Json | None:
     }
 
 
-def _put_device(devices: list[Json], entry: Json) -> None:
-    """Take out the first device of the same path; put the new one in the place of the second, or at the end."""
-    places = [place for place, other in enumerate(devices) if _member(other, "path") == entry["path"]]
-    if len(places) > 1:
-        devices[places[1]] = entry
-    else:
-        devices.append(entry)
-    if places:
-        del devices[places[0]]
-
-
 def add_net_devices(config: Json, net_devices: list[Json]) -> None:
     """Move network interfaces into the container: one entry for each name on the host, the last one counts."""
     if not net_devices:
@@ -151,15 +137,15 @@ def add_mounts(config: Json, mounts: list[Json]) -> None:
     if not mounts:
         return
     userns = _has_user_namespace(config)
-    present = _list(config, "mounts", "mounts")
-    for item in mounts:
-        entry = mount(item, userns=userns)
-        for place, other in enumerate(present):
-            if _member(other, "destination") == entry["destination"]:
-                del present[place]
-                break
-        present.append(entry)
-    present.sort(key=lambda entry: clean(str(_member(entry, "destination") or "")).count("/"))
+    added = [mount(item, userns=userns) for item in mounts]
+    present = _replaced(_array(config.get("mounts"), "mounts"), "destination", added, stay=False)
+    config["mounts"] = sorted(present, key=_depth)
+
+
+def _depth(entry: object) -> int:
+    """How deep a mount lies: the slashes of its cleaned destination, where `/` itself counts like `/proc`."""
+    destination = _member(entry, "destination")
+    return clean(destination).count("/") if isinstance(destination, str) else 0
 
 
 def mount(item: Json, *, userns: bool) -> Json:
@@ -257,6 +243,32 @@ def _list(parent: Json, member: str, where: str) -> list[Any]:
     items = list(_array(parent.get(member), where))
     parent[member] = items
     return items
+
+
+def _replaced(items: list[Any], key: str, entries: list[Json], *, stay: bool) -> list[Any]:
+    """The items with the entries put in one by one, each in place of the first item with the same text under `key`.
+
+    The first one goes and the entry is appended; if `stay`, and there was a second one, that gives its place to the
+    entry instead. (It is what the reference does to devices and mounts. Places are looked up, not searched for: a plan
+    may hold thousands.)
+    """
+    result = list(items)
+    places: dict[object, list[int]] = {}
+    for place, item in enumerate(items):
+        text = _member(item, key)
+        if isinstance(text, str):
+            places.setdefault(text, []).append(place)
+    gone = set()
+    for entry in entries:
+        mine = places.setdefault(entry[key], [])
+        if mine:
+            gone.add(mine.pop(0))
+        if stay and mine:
+            result[mine[0]] = entry
+        else:
+            mine.append(len(result))
+            result.append(entry)
+    return [item for place, item in enumerate(result) if place not in gone]
 
 
 def _object(value: object, where: str) -> Json:
