@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from shim.cdi.yamltext import Document
 
 MAX_SIZE = 4 * 1024 * 1024  # bytes; a spec with 1000 devices has 0.6 MiB
-_S_IFMT, _S_IFREG = 0o170000, 0o100000
+_S_IFMT, _S_IFREG, _S_IFCHR = 0o170000, 0o100000, 0o020000
+_NULL_DEVICE = posix.makedev(1, 3)
 _TEXT_RULES = frozenset(
     ("yaml-syntax", "yaml-alias-bomb", "alias-cap", "bad-map-key", "duplicate-key", "trailing-text", "no-data")
 )
@@ -98,15 +99,18 @@ def read_bytes(path: str) -> bytes:
         SpecError: it cannot be opened or read, is no regular file, or is too large.
     """
     try:
-        # O_NONBLOCK: opening a pipe returns at once; O_NOCTTY: opening a terminal changes nothing.
-        descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
-    except OSError as error:
-        raise _unreadable(path, f"cannot be opened: {reason(error)}") from None
-    except ValueError:  # a NUL in the name
-        raise _unreadable(path, "cannot be opened: no file has such a name") from None
-    try:
-        status = posix.fstat(descriptor)
+        # Looked at before it is opened: opening a device can start it, a watchdog for example.
+        status = posix.stat(path)
+        if status.st_rdev == _NULL_DEVICE and status.st_mode & _S_IFMT == _S_IFCHR:
+            return b""  # a link to /dev/null masks a file, as usual
         if status.st_mode & _S_IFMT != _S_IFREG:
+            raise _unreadable(path, "is no regular file")
+        # O_NONBLOCK: opening a pipe returns at once, should one have come into its place.
+        descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise _unreadable(path, f"cannot be opened: {reason(error)}") from None
+    try:
+        if posix.fstat(descriptor).st_mode & _S_IFMT != _S_IFREG:
             raise _unreadable(path, "is no regular file")
         chunks = []
         left = MAX_SIZE + 1
