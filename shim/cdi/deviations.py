@@ -28,5 +28,26 @@ TABLE: dict[str, str] = {
         "Aliases that stand for more than 200000 nodes refuse the file. The reference has a limit by proportion, which "
         "a large file stays under while costing seconds on every start of a container."
     ),
+    "conflict-below": (
+        "A device that two files of one directory define is served by a higher directory that defines it once. In the "
+        "reference the conflict also takes the good device away, so a leftover file in /etc/cdi disables what an "
+        "administrator put above it."
+    ),
+    "unlistable-directory": (
+        "A directory that cannot be listed is reported, and the scan goes on. The reference ends the scan without a "
+        "word, so that more important directories are not read."
+    ),
+    "not-regular": (
+        "A pipe, a socket or a device in a spec directory is refused without being opened. The reference waits for "
+        "ever for somebody to write into a pipe."
+    ),
+    "permissions-none": (
+        "A device node with permissions 'none' gets no cgroup rule. The reference adds one that allows no access, "
+        "which says the same to the kernel, but makes runc refuse the container."
+    ),
+    "node-negative-number": (
+        "A device node with a negative major or minor number is refused when it is asked for. The reference passes it "
+        "on; in the cgroup rule -1 means every number, which opens all devices of the host to the container."
+    ),
     "too-large": "A file of more than 4 MiB is not read; the reference has no limit. 1000 devices take 0.6 MiB.",
 }

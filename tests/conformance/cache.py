@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi import directories, spec
+from shim.cdi import deviations, directories, spec
 from shim.cdi.paths import clean
 
 from .scene import difference, placed, pruned, scene
@@ -59,6 +59,9 @@ def _cause(found: directories.Directories, expected: dict[str, Any]) -> str | No
     broken = [place for place, state in enumerate(states) if state not in (directories.OK, directories.MISSING)]
     if broken and directories.OK in states[broken[0] :]:
         return "unlistable-directory"
+    rules = {each[0].rule for path, each in found.findings.items() if path not in expected["errors"]}
+    if len(rules) == 1 and rules <= deviations.TABLE.keys():
+        return str(rules.pop())
     more = set(found.devices()) - set(expected["devices"])
     if more and more <= set(found.conflicts) and set(expected["devices"]) <= set(found.devices()):
         return "conflict-below"

@@ -6,7 +6,7 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi import directories, edits, plan
+from shim.cdi import deviations, directories, edits, plan, spec
 
 from .scene import difference, host, placed, pruned, scene
 
@@ -66,7 +66,9 @@ def _deviation(got: dict[str, Any], expected: dict[str, Any], given: dict[str, A
             return "permissions-none"
         negative = [node for node in expected["config"]["linux"].get("devices", ()) if min(_numbers(node)) < 0]
         if negative and got == {"error": "node-negative-number", "node": negative[0]["path"]}:
-            return "negative-number"
+            return "node-negative-number"
+        if "unresolved" in got:
+            return _refused(got["unresolved"], given)
     if "unresolved" in expected and "config" in got:
         found = directories.open(given["dirs"])
         disputed = {path for name in expected["unresolved"] for path in found.conflicts.get(name, ())}
@@ -74,6 +76,18 @@ def _deviation(got: dict[str, Any], expected: dict[str, Any], given: dict[str, A
             Path(path).unlink()
         if disputed and outcome(given, lookup) == got:
             return "conflict-below"
+    return None
+
+
+def _refused(unresolved: list[str], given: dict[str, Any]) -> str | None:
+    """The deviation that alone made us refuse the files which define these names."""
+    rules, names = set(), set()
+    for path, findings in directories.open(given["dirs"]).findings.items():
+        document, _ = spec.examine(Path(path).read_bytes())
+        rules |= {finding.rule for finding in findings}
+        names |= {f"{document['kind']}={device['name']}" for device in document["devices"]}
+    if len(rules) == 1 and rules <= deviations.TABLE.keys() and names.issuperset(unresolved):
+        return str(rules.pop())
     return None
 
 

@@ -135,9 +135,8 @@ def run_case(run: Run, case: Case) -> str | None:
         case = {**case, "input": expanded(case["input"], tokens), "expect": expanded(case["expect"], tokens)}
     tmpdir = tempfile.mkdtemp(prefix="conformance-")
     try:
-        if case.get("requires") == "root" and os.geteuid() != 0:
-            return "needs root: run it as root"
-        if case.get("requires") == "not-root" and os.geteuid() == 0:
+        # "root" asks for device nodes of its own; the scene fakes those that it cannot make.
+        if "not-root" in case.get("requires", ()) and os.geteuid() == 0:
             os.chown(tmpdir, _NOBODY, _NOBODY)
             return _as_nobody(run, case, tmpdir)
         return _guarded(run, case, tmpdir)
