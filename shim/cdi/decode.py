@@ -1,9 +1,9 @@
 """Decoding: plain values as a CDI document, by the type of each field.
 
-The tables name every field of the specification (SPEC.md, "JSON Format"), in its order, with what reads it. As in the
-reference a field's name matches without regard to case, null means absent, numbers and booleans become text where text
-is wanted, and nothing else is converted. What comes out is canonical: members in the order of the tables, without those
-that are empty, except where the reference always writes them.
+The tables name every field of the specification (SPEC.md, "JSON Format") with what reads it. As in the reference a
+field's name matches without regard to case, null means absent, numbers and booleans become text where text is wanted,
+and nothing else is converted. What comes out is canonical: fields as the tables spell them, without those that are
+empty, except where the reference always writes them.
 
 Places are pairs (place of the container, key or index); they become a field path only when there is a fault.
 """
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     Place = tuple["Place", str | int] | None
     Reader = Callable[["Decoder", Any, Place], Any]
-    Fields = dict[str, tuple[Reader | None, type | None]]
     Path = tuple[str | int, ...]
 
 
@@ -66,15 +65,37 @@ def kind_of(value: object) -> str:
     return names[type(value)]
 
 
+class Fields:
+    """The fields of a mapping.
+
+    Arguments:
+        readers: name -> what reads it, which gives None for what is left out.
+        required: what stands for a field that is always written, when it is absent.
+    """
+
+    __slots__ = ("names", "readers", "required")
+
+    def __init__(self, readers: dict[str, Reader], **required: type) -> None:
+        self.readers = readers
+        self.names = readers.keys()
+        self.required = tuple(required.items())
+
+
 class Decoder:
     """Decodes one document and collects its faults.
 
     Arguments:
-        json: the value was read as JSON; a number that overflowed is then a fault, as YAML would read it as text.
+        json: the value was read as JSON, which has no faults where YAML has: a name of more than 1000 characters is
+            one, and a number that overflows is text.
+
+    Attributes:
+        faults: what was refused.
+        members: how many members all mappings had, together; only right without faults.
     """
 
     def __init__(self, *, json: bool = False) -> None:
         self.faults: list[Fault] = []
+        self.members = 0
         self._json = json
 
     def document(self, value: object) -> dict[str, Any]:
@@ -91,32 +112,32 @@ class Decoder:
             if value is not None:
                 self.wrong(value, "a mapping", place)
             value = {}
-        elif not fields.keys() >= value.keys():
+        elif not value.keys() <= fields.names:
             value, spelled = self._known(value, fields, place)
+        self.members += len(value)
         found: dict[str, Any] = {}
-        for name, (reader, empty) in fields.items():
-            item = value.get(name)
-            if reader is None:
-                if item.__class__ is not str:
-                    item = "" if item is None else self.text(item, (place, spelled.get(name, name)))
-                if item or empty:
+        readers = fields.readers
+        for name, item in value.items():
+            reader = readers[name]
+            if reader is _text and item.__class__ is str:
+                if item:
                     found[name] = item
-            else:
-                if item is not None:
-                    item = reader(self, item, (place, spelled.get(name, name)))
-                if item is not None:
-                    found[name] = item
-                elif empty:
-                    found[name] = empty()
+            elif item is not None:
+                read = reader(self, item, (place, spelled.get(name, name)))
+                if read is not None:
+                    found[name] = read
+        for name, empty in fields.required:
+            if name not in found:
+                found[name] = empty()
         return found
 
     def _known(self, value: dict[str, Any], fields: Fields, place: Place) -> tuple[dict[str, Any], dict[str, str]]:
         """The mapping with its fields as the tables spell them, and how the file spells them."""
-        names = {fold(name): name for name in fields}
+        names = {fold(name): name for name in fields.readers}
         found: dict[str, Any] = {}
         spelled: dict[str, str] = {}
         for key in sorted(value):
-            name = key if key in fields else names.get(fold(key))
+            name = key if key in fields.readers else names.get(fold(key))
             if name is None:
                 self._unknown(key, fields, place)
                 continue
@@ -130,17 +151,24 @@ class Decoder:
     def _unknown(self, key: str, fields: Fields, place: Place) -> None:
         from shim.cdi.nearest import nearest  # late: only for a fault
 
-        close = nearest(key, fields)
+        close = nearest(key, fields.readers)
         text = f"unknown field {key!r}" + (f"; the nearest is {close[0]!r}" if close else "")
         remedy = f"write {close[0]}, or remove it" if close else "remove it"
         self.faults.append(
-            Fault(path_of((place, key)), "unknown-field", text, f"{remedy}; fields here are {', '.join(fields)}")
+            Fault(
+                path_of((place, key)), "unknown-field", text, f"{remedy}; fields here are {', '.join(fields.readers)}"
+            )
         )
 
     def wrong(self, value: object, wanted: str, place: Place) -> None:
         """Note that a value is of the wrong type."""
         text = f"is {kind_of(value)}, but must be {wanted}"
         self.faults.append(Fault(path_of(place), "wrong-type", text, f"write {wanted} here"))
+
+    def name(self, name: str, place: Place) -> None:
+        """Note that a name of free choice is too long for YAML."""
+        if self._json and len(name) > _MAX_NAME:
+            self.faults.append(Fault(path_of((place, name)), "yaml-syntax", "the name is too long"))
 
     def text(self, value: Any, place: Place) -> str:
         """A text; numbers and booleans become one."""
@@ -152,7 +180,13 @@ class Decoder:
         return ""
 
 
+_MAX_NAME = 1000  # YAML takes 1024 characters from the first quote to the colon
 _OVERFLOWN = (float("inf"), float("-inf"))
+
+
+def _text(decoder: Decoder, value: Any, place: Place) -> str | None:
+    """A text; an empty one is absent."""
+    return decoder.text(value, place) or None
 
 
 def _texts(decoder: Decoder, value: Any, place: Place) -> list[str] | None:
@@ -208,6 +242,9 @@ def _annotations(decoder: Decoder, value: Any, place: Place) -> dict[str, str] |
     if value.__class__ is not dict:
         decoder.wrong(value, "a mapping of texts", place)
         return None
+    decoder.members += len(value)
+    for name in value:
+        decoder.name(name, place)
     return {name: "" if item is None else decoder.text(item, (place, name)) for name, item in value.items()} or None
 
 
@@ -238,57 +275,60 @@ _ID = _integer("a whole number from 0 to 4294967295", UINT32, zero=True)
 _NUMBER = _integer("a whole number of 64 bits", INT64, zero=False)
 _SECONDS = _integer("a whole number of seconds", INT64, zero=True)
 
-# name -> (what reads it; None: a text, what stands for it when it is absent; None: nothing)
-NODE: Fields = {
-    "path": (None, str),
-    "hostPath": (None, None),
-    "type": (None, None),
-    "major": (_NUMBER, None),
-    "minor": (_NUMBER, None),
-    "fileMode": (_ID, None),
-    "permissions": (None, None),
-    "uid": (_ID, None),
-    "gid": (_ID, None),
-}
-NET_DEVICE: Fields = {"hostInterfaceName": (None, str), "name": (None, str)}
-HOOK: Fields = {
-    "hookName": (None, str),
-    "path": (None, str),
-    "args": (_texts, None),
-    "env": (_texts, None),
-    "timeout": (_SECONDS, None),
-}
-MOUNT: Fields = {
-    "hostPath": (None, str),
-    "containerPath": (None, str),
-    "options": (_texts, None),
-    "type": (None, None),
-}
-RDT: Fields = {
-    "closID": (None, None),
-    "l3CacheSchema": (None, None),
-    "memBwSchema": (None, None),
-    "schemata": (_schemata, None),
-    "enableMonitoring": (_flag, None),
-}
-EDITS: Fields = {
-    "env": (_texts, None),
-    "deviceNodes": (_many(NODE), None),
-    "netDevices": (_many(NET_DEVICE), None),
-    "hooks": (_many(HOOK), None),
-    "mounts": (_many(MOUNT), None),
-    "intelRdt": (_one(RDT), None),
-    "additionalGids": (_gids, None),
-}
-DEVICE: Fields = {
-    "name": (None, str),
-    "annotations": (_annotations, None),
-    "containerEdits": (_one(EDITS), dict),
-}
-DOCUMENT: Fields = {
-    "cdiVersion": (None, str),
-    "kind": (None, str),
-    "annotations": (_annotations, None),
-    "devices": (_many(DEVICE, null=True), list),
-    "containerEdits": (_one(EDITS), dict),
-}
+NODE = Fields(
+    {
+        "path": _text,
+        "hostPath": _text,
+        "type": _text,
+        "major": _NUMBER,
+        "minor": _NUMBER,
+        "fileMode": _ID,
+        "permissions": _text,
+        "uid": _ID,
+        "gid": _ID,
+    },
+    path=str,
+)
+NET_DEVICE = Fields({"hostInterfaceName": _text, "name": _text}, hostInterfaceName=str, name=str)
+HOOK = Fields(
+    {"hookName": _text, "path": _text, "args": _texts, "env": _texts, "timeout": _SECONDS}, hookName=str, path=str
+)
+MOUNT = Fields(
+    {"hostPath": _text, "containerPath": _text, "options": _texts, "type": _text}, hostPath=str, containerPath=str
+)
+RDT = Fields(
+    {
+        "closID": _text,
+        "l3CacheSchema": _text,
+        "memBwSchema": _text,
+        "schemata": _schemata,
+        "enableMonitoring": _flag,
+    }
+)
+EDITS = Fields(
+    {
+        "env": _texts,
+        "deviceNodes": _many(NODE),
+        "netDevices": _many(NET_DEVICE),
+        "hooks": _many(HOOK),
+        "mounts": _many(MOUNT),
+        "intelRdt": _one(RDT),
+        "additionalGids": _gids,
+    }
+)
+DEVICE = Fields(
+    {"name": _text, "annotations": _annotations, "containerEdits": _one(EDITS)}, name=str, containerEdits=dict
+)
+DOCUMENT = Fields(
+    {
+        "cdiVersion": _text,
+        "kind": _text,
+        "annotations": _annotations,
+        "devices": _many(DEVICE, null=True),
+        "containerEdits": _one(EDITS),
+    },
+    cdiVersion=str,
+    kind=str,
+    devices=list,
+    containerEdits=dict,
+)

@@ -41,7 +41,7 @@ def _check(part: str, text: str, first: frozenset[str], inner: frozenset[str], a
 
 
 def before_last(text: str) -> str:
-    """What stands before the last byte: the reference counts bytes, so a letter beyond ASCII is partly there."""
+    """What stands before the last byte: the reference counts bytes, so a last letter beyond ASCII does, in part."""
     return text[:-1] if text[-1] < "\x80" or "\udc80" <= text[-1] <= "\udcff" else text
 
 

@@ -12,13 +12,16 @@ from shim.cdi.names import BadName, check_class, check_device, check_vendor, spl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from shim.cdi.decode import Path
 
+    Wrong = tuple[Path, str, str, str]  # steps below the item, rule, text, remedy
+
+_OURS = frozenset(("hook-relative",))  # rules that the reference has not
 HOOK_NAMES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
-NODE_TYPES = ("b", "c", "u", "p")
+_NODE_TYPES = frozenset(("", "b", "c", "u", "p"))
 _PERMISSIONS = frozenset("rwm")
 _MAX_CLOS_ID = 4095  # bytes
 
@@ -67,57 +70,66 @@ def _name(checker: Callable[[str], None], name: str, path: Path) -> Iterator[Fau
 
 
 def _edits(edits: dict[str, Any], path: Path) -> Iterator[Fault]:
-    yield from _env(edits.get("env", ()), (*path, "env"), "env")
-    for index, node in enumerate(edits.get("deviceNodes", ())):
-        yield from _node(node, (*path, "deviceNodes", index))
-    for index, hook in enumerate(edits.get("hooks", ())):
-        yield from _hook(hook, (*path, "hooks", index))
-    for index, mount in enumerate(edits.get("mounts", ())):
-        if not mount["hostPath"]:
-            yield _missing((*path, "mounts", index, "hostPath"), "mount-host-path", "a mount needs a path on the host")
-        if not mount["containerPath"]:
-            where = (*path, "mounts", index, "containerPath")
-            yield _missing(where, "mount-container-path", "a mount needs a path in the container")
+    for member, check_one in _LISTS:
+        for index, item in enumerate(edits.get(member, ())):
+            for step, rule, text, remedy in check_one(item):
+                yield Fault((*path, member, index, *step), rule, text, remedy, late=rule in _OURS)
     if "intelRdt" in edits:
         yield from _clos_id(edits["intelRdt"].get("closID", ""), (*path, "intelRdt", "closID"))
     if "netDevices" in edits:
         yield from _net_devices(edits["netDevices"], (*path, "netDevices"))
 
 
-def _missing(path: Path, rule: str, text: str) -> Fault:
-    return Fault(path, rule, f"is empty or missing: {text}")
+def _variable(variable: str, rule: str = "env") -> Iterable[Wrong]:
+    if variable.find("=") > 0:
+        return ()
+    return [((), rule, f"{variable!r} is not of the form NAME=VALUE", "write NAME=VALUE")]
 
 
-def _env(variables: list[str], path: Path, rule: str) -> Iterator[Fault]:
-    for index, variable in enumerate(variables):
-        if variable.find("=") < 1:
-            yield Fault((*path, index), rule, f"{variable!r} is not of the form NAME=VALUE")
-
-
-def _node(node: dict[str, Any], path: Path) -> Iterator[Fault]:
-    if not node["path"]:
-        yield _missing((*path, "path"), "node-path", "a device node needs a path in the container")
+def _node(node: dict[str, Any]) -> Iterable[Wrong]:
     kind = node.get("type", "")
-    if kind and kind not in NODE_TYPES:
-        text = f"{kind!r} is no type of a device node: c or u (character), b (block) and p (pipe) are"
-        yield Fault((*path, "type"), "node-type", text)
     permissions = node.get("permissions", "")
+    if node["path"] and kind in _NODE_TYPES and (permissions == "none" or _PERMISSIONS.issuperset(permissions)):
+        return ()
+    found: list[Wrong] = []
+    if not node["path"]:
+        found.append(_missing("path", "node-path", "a device node needs a path in the container"))
+    if kind not in _NODE_TYPES:
+        text = f"{kind!r} is no type of a device node: c or u (character), b (block) and p (pipe) are"
+        found.append((("type",), "node-type", text, ""))
     if permissions != "none" and not _PERMISSIONS.issuperset(permissions):
         text = f"{permissions!r} are no permissions: letters of r (read), w (write), m (mknod), or the word none"
-        yield Fault((*path, "permissions"), "node-permissions", text)
+        found.append((("permissions",), "node-permissions", text, ""))
+    return found
 
 
-def _hook(hook: dict[str, Any], path: Path) -> Iterator[Fault]:
-    name = hook["hookName"]
+def _hook(hook: dict[str, Any]) -> Iterable[Wrong]:
+    name, program = hook["hookName"], hook["path"]
+    found: list[Wrong] = []
     if name not in HOOK_NAMES:
         text = f"{name!r} is no stage of a hook" if name else "is empty or missing: a hook needs a stage"
-        yield Fault((*path, "hookName"), "hook-name", text, f"stages are {', '.join(HOOK_NAMES)}")
-    if not hook["path"]:
-        yield _missing((*path, "path"), "hook-path", "a hook needs a program")
-    elif not hook["path"].startswith("/"):
-        text = f"{hook['path']!r} is relative: which program runs would depend on where the runtime was started"
-        yield Fault((*path, "path"), "hook-relative", text, "write the absolute path of the program", late=True)
-    yield from _env(hook.get("env", ()), (*path, "env"), "hook-env")
+        found.append((("hookName",), "hook-name", text, f"stages are {', '.join(HOOK_NAMES)}"))
+    if not program:
+        found.append(_missing("path", "hook-path", "a hook needs a program"))
+    elif not program.startswith("/"):
+        text = f"{program!r} is relative: which program runs would depend on where the runtime was started"
+        found.append((("path",), "hook-relative", text, "write the absolute path of the program"))
+    for index, variable in enumerate(hook.get("env", ())):
+        found += [(("env", index), *wrong[1:]) for wrong in _variable(variable, "hook-env")]
+    return found
+
+
+def _mount(mount: dict[str, Any]) -> Iterable[Wrong]:
+    found: list[Wrong] = []
+    if not mount["hostPath"]:
+        found.append(_missing("hostPath", "mount-host-path", "a mount needs a path on the host"))
+    if not mount["containerPath"]:
+        found.append(_missing("containerPath", "mount-container-path", "a mount needs a path in the container"))
+    return found
+
+
+def _missing(field: str, rule: str, text: str) -> Wrong:
+    return (field,), rule, f"is empty or missing: {text}", "write it, or remove the item"
 
 
 def _clos_id(clos_id: str, path: Path) -> Iterator[Fault]:
@@ -134,9 +146,18 @@ def _net_devices(devices: list[dict[str, Any]], path: Path) -> Iterator[Fault]:
     for index, device in enumerate(devices):
         for field, rule in (("hostInterfaceName", "net-host-name"), ("name", "net-name")):
             if not device[field]:
-                yield _missing((*path, index, field), rule, "a network device needs a name on both sides")
+                step, _, text, remedy = _missing(field, rule, "a network device needs a name on both sides")
+                yield Fault((*path, index, *step), rule, text, remedy)
         for field, rule in (("hostInterfaceName", "net-duplicate-host"), ("name", "net-duplicate-name")):
             first = seen[field].setdefault(device[field], index)
             if device[field] and first != index:
                 text = f"{device[field]!r} is there already, in netDevices[{first}]"
                 yield Fault((*path, index, field), rule, text)
+
+
+_LISTS: tuple[tuple[str, Callable[[Any], Iterable[Wrong]]], ...] = (
+    ("env", _variable),
+    ("deviceNodes", _node),
+    ("hooks", _hook),
+    ("mounts", _mount),
+)

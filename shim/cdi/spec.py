@@ -141,8 +141,9 @@ def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]
     except jsontext.NotStrict:
         pass
     else:
-        document, wrong = _judge(value, json=True)
-        if not wrong:
+        decoder = Decoder(json=True)
+        document, wrong = _judge(decoder, value)
+        if not wrong and decoder.members == jsontext.members(data):
             return document, []
     # As YAML, which gives the same for what is JSON, and tells lines.
     from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec shall not cost
@@ -154,7 +155,7 @@ def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]
         return {}, first + last
     if text_read.value is None:
         return {}, [*first, _of_text("no-data", "there is no document in it", path, 0), *last]
-    document, wrong = _judge(text_read.value)
+    document, wrong = _judge(Decoder(), text_read.value)
     found = [(fault.late, _of_field(fault, text_read, path)) for fault in wrong]
     first += [finding for late, finding in found if not late]
     last += [finding for late, finding in found if late]
@@ -169,9 +170,8 @@ def canonical(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _judge(value: object, *, json: bool = False) -> tuple[dict[str, Any], list[Fault]]:
+def _judge(decoder: Decoder, value: object) -> tuple[dict[str, Any], list[Fault]]:
     """Decode and check; a rule is not held against what could not be decoded."""
-    decoder = Decoder(json=json)
     document = decoder.document(value)
     wrong = decoder.faults
     if not wrong:

@@ -1,8 +1,8 @@
 """The runner: finds vector files, runs each case by the module of its family, and counts.
 
-A family is a module of this package with `run(case, tmpdir)`: the case with its tokens expanded, a directory made for
-it; None when the result is the expected one, the id of a deviation (a key of deviations.TABLE) when it is exactly what
-that deviation says, else a text that says what differs.
+A family is a module of this package with `run(case, tmpdir)`: the case with its tokens expanded, a directory for it;
+None when the result is the expected one, the id of a deviation (a key of deviations.TABLE) when it is exactly what that
+deviation says, else a text that says what differs.
 """
 
 from __future__ import annotations
@@ -25,21 +25,17 @@ if TYPE_CHECKING:
     Case = dict[str, Any]
     Run = Callable[[Case, str], str | None]
 
+_NAME_OPS = ("vendor", "class", "device", "qualified", "kind", "compose")
+_FILE_OPS = ("spec_name", "transient_spec_name", "spec_name_for_kind", "transient_spec_name_for_kind")
 # Family -> how its cases are told from those of other families, by the members of their input.
 FAMILIES: dict[str, Callable[[Case], bool]] = {
-    "names": lambda given: given.get("op") in _NAME_OPS,
+    "names": lambda given: given.get("op") in (*_NAME_OPS, *_FILE_OPS),
     "specs": lambda given: "text" in given or "text_b64" in given,
     "annotations": lambda given: given.get("op") in ("parse", "key", "value", "update"),
     "version": lambda given: given.get("op") in ("current", "known", "minimum", "check"),
     "inject": lambda given: "config" in given and "devices" in given,
     "cache": lambda given: "dirs" in given and "queries" in given,
 }
-_NAME_OPS = frozenset(
-    (
-        *("vendor", "class", "device", "qualified", "kind", "compose"),
-        *("spec_name", "transient_spec_name", "spec_name_for_kind", "transient_spec_name_for_kind"),
-    )
-)
 _NOBODY = 65534
 _SHOWN = 5  # failed cases of a file that are told unless all are asked for
 
@@ -147,7 +143,7 @@ def run_case(run: Run, case: Case) -> str | None:
 def _guarded(run: Run, case: Case, tmpdir: str) -> str | None:
     try:
         return run(case, tmpdir)
-    except Exception:
+    except Exception:  # whatever a case raises is its result
         return traceback.format_exc()
 
 
