@@ -2,15 +2,55 @@
 
     open directories -> resolve names -> plan -> apply
 
->>> import shim.cdi as cdi
->>> found = cdi.open(["/etc/cdi", "/var/run/cdi"])     # reads every spec, refuses bad ones, keeps going
->>> found.devices()                                     # doctest: +SKIP
-['nvidia.com/gpu=0', 'nvidia.com/gpu=all']
->>> plan = cdi.make_plan(["nvidia.com/gpu=0"], found)   # doctest: +SKIP
->>> config = cdi.apply(plan, config)                    # doctest: +SKIP
+A spec is written (checked first, then renamed into place), and found again by opening its directory:
 
-Only the last two steps depend on each other: a plan is a plain value that can be stored, shown and compared, and
-applying it does no I/O. Everything is documented in its module; the names below are the public surface.
+>>> import tempfile
+>>> import shim.cdi as cdi
+>>> directory = tempfile.mkdtemp()
+>>> node = {"path": "/dev/gpu0", "hostPath": "/dev/null"}
+>>> path = cdi.write(
+...     {
+...         "cdiVersion": "0.6.0",
+...         "kind": "acme.example/gpu",
+...         "containerEdits": {"env": ["ACME_DRIVER=1.2"]},
+...         "devices": [{"name": "0", "containerEdits": {"deviceNodes": [node]}}],
+...     },
+...     directory,
+... )
+
+Opening reads every spec of the directories, later ones having the higher priority. It never raises for what stands in
+them: a file that is refused has findings, each with its line and a remedy, and the others are served.
+
+>>> found = cdi.open([directory])            # by default /etc/cdi and /var/run/cdi
+>>> found.devices()
+['acme.example/gpu=0']
+>>> found.findings
+{}
+
+A plan says what a request comes to, and from which file each edit is. Device nodes are completed from the host here, so
+that this is the last step with I/O. A plan holds plain values: `to_json` and `from_json` store it and bring it back.
+
+>>> plan = cdi.make_plan(["acme.example/gpu=0"], found)
+>>> [origin["device"] for origin in plan.origins]      # None: the edits that the file has for all its devices
+[None, '0']
+
+Applying it to an OCI config.json gives a new one; what the library does not know in it stays as it is.
+
+>>> config = cdi.apply(plan, {"ociVersion": "1.2.0", "x-mine": True, "process": {"cwd": "/", "args": ["sh"]}})
+>>> config["process"]["env"]
+['ACME_DRIVER=1.2']
+>>> config["linux"]["devices"][0]["path"], config["linux"]["devices"][0]["minor"]
+('/dev/gpu0', 3)
+
+A name that nobody serves raises, with all that could explain it in one line:
+
+>>> cdi.make_plan(["acme.example/gpu=1"], found)       # doctest: +ELLIPSIS
+Traceback (most recent call last):
+shim.cdi.plan.UnresolvedError: unresolvable device acme.example/gpu=1: ... (nearest: acme.example/gpu=0); searched ...
+>>> cdi.remove("acme.example-gpu", directory)
+True
+
+All errors are CdiError and carry findings. The names below are the public surface; each is documented in its module.
 The package loads a module when its name is first used, because the create path starts here, too. HOT.
 """
 
@@ -26,20 +66,21 @@ if TYPE_CHECKING:
     from shim.cdi.edits import apply
     from shim.cdi.findings import CdiError, Finding
     from shim.cdi.names import BadName, parse_qualified
-    from shim.cdi.plan import Plan
+    from shim.cdi.plan import NodeError, Plan, UnresolvedError
     from shim.cdi.plan import make as make_plan
     from shim.cdi.spec import Spec, SpecError, faults, parse, read
-    from shim.cdi.write import remove as remove_spec
-    from shim.cdi.write import write as write_spec
+    from shim.cdi.store import remove, write
 
 _HOME = {
     "BadName": ("names", "BadName"),
     "CdiError": ("findings", "CdiError"),
     "Directories": ("directories", "Directories"),
     "Finding": ("findings", "Finding"),
+    "NodeError": ("plan", "NodeError"),
     "Plan": ("plan", "Plan"),
     "Spec": ("spec", "Spec"),
     "SpecError": ("spec", "SpecError"),
+    "UnresolvedError": ("plan", "UnresolvedError"),
     "apply": ("edits", "apply"),
     "faults": ("spec", "faults"),
     "make_plan": ("plan", "make"),
@@ -47,8 +88,8 @@ _HOME = {
     "parse": ("spec", "parse"),
     "parse_qualified": ("names", "parse_qualified"),
     "read": ("spec", "read"),
-    "remove_spec": ("write", "remove"),
-    "write_spec": ("write", "write"),
+    "remove": ("store", "remove"),
+    "write": ("store", "write"),
 }
 
 __all__ = [
@@ -56,9 +97,11 @@ __all__ = [
     "CdiError",
     "Directories",
     "Finding",
+    "NodeError",
     "Plan",
     "Spec",
     "SpecError",
+    "UnresolvedError",
     "apply",
     "faults",
     "make_plan",

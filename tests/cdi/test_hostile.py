@@ -7,9 +7,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from cdi import hostile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # In a process of its own: it ends when it hangs, its memory is limited, and as root it becomes nobody, so that a file
 # can be unreadable. The first scan loads all that is loaded late.
@@ -27,7 +31,7 @@ print(json.dumps({"devices": found.devices(), "told": told, "searched": found.se
 
 
 @pytest.fixture
-def directory() -> Path:
+def directory() -> Iterator[Path]:
     """A directory that everybody may enter: pytest's own are private."""
     with tempfile.TemporaryDirectory(prefix="shim-hostile-") as name:
         Path(name).chmod(0o755)

@@ -32,7 +32,7 @@ def outcome(given: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
     before = copy.deepcopy(given["config"])
     try:
         made = plan.make(given["devices"], directories.open(given["dirs"]), lookup=lookup)
-        result = {"config": edits.apply(made, given["config"])}
+        result: dict[str, Any] = {"config": edits.apply(made, given["config"])}
     except plan.UnresolvedError as error:
         result = {"unresolved": error.names}
     except plan.NodeError as error:
