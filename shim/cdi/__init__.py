@@ -54,9 +54,7 @@ All errors are CdiError and carry findings. The names below are the public surfa
 The package loads a module when its name is first used, because the create path starts here, too. HOT.
 """
 
-from __future__ import annotations
-
-del annotations  # the feature's name would hide the module of that name from `from shim.cdi import annotations`
+# No `from __future__ import annotations` here: it would hide the module of that name in this package.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,12 +107,12 @@ __all__ = [
     "parse",
     "parse_qualified",
     "read",
-    "remove_spec",
-    "write_spec",
+    "remove",
+    "write",
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load the module in which a public name lives (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'shim.cdi' has no attribute {name!r}")

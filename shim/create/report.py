@@ -30,8 +30,8 @@ def fail(error: CdiError, log: str, log_format: str) -> None:
         log_format: "text" or "json", the form of runc's logrus lines.
     """
     first = error.findings[0]
-    message = one_line(f"{first.id}: {error} ({first.remedy})")
-    _write_stderr(f"shim: {message}")
+    message = one_line(f"shim: {first.id}: {error} ({first.remedy})", _LONGEST)
+    _write_stderr(message)
     if log and log != "/dev/stderr":
         _append(log, _log_line(message, log_format))
 

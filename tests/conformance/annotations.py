@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shim.cdi import annotations
+import shim.cdi.annotations as reader
 from shim.cdi.names import BadName
 
 from .runner import difference
@@ -26,16 +26,14 @@ def run(case: dict[str, Any], tmpdir: str) -> str | None:  # noqa: ARG001 - the 
 def answer(given: dict[str, Any]) -> dict[str, Any]:
     """What we make of an input, in the form of `expect`."""
     if given["op"] == "key":
-        return {"key": annotations.key(given["plugin"], given["device_id"])}
+        return {"key": reader.key(given["plugin"], given["device_id"])}
     if given["op"] == "value":
-        return {"value": annotations.value(given["devices"])}
+        return {"value": reader.value(given["devices"])}
     if given["op"] == "update":
         return {
-            "annotations": annotations.update(
-                given["annotations"], given["plugin"], given["device_id"], given["devices"]
-            )
+            "annotations": reader.update(given["annotations"], given["plugin"], given["device_id"], given["devices"])
         }
-    found = annotations.parse(given["annotations"])
+    found = reader.parse(given["annotations"])
     devices = [device for _, named in found for device in named]
     return {
         "keys": [key for key, _ in found],
