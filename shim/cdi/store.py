@@ -211,7 +211,8 @@ def _refusals(path: str, done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        text = f"the spec was not {done}: {error.filename or path} {reason(error)}"
+        place = error.filename if "/" in str(error.filename) else path  # a bare name is one in the directory
+        text = f"the spec was not {done}: {place}: {reason(error)}"
         remedy = _REMEDIES.get(error.errno or 0, "")
         raise CdiError([Finding("SPEC_WRITE", text, remedy, path=path, rule="spec-write")]) from error
 

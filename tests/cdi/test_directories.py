@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import posix
 import socket
 from pathlib import Path
 
 import pytest
 from cdi.specs import put
+from conformance.cache import by_our_rule, describe
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from shim.cdi import directories
 
@@ -164,6 +168,18 @@ def test_what_is_no_regular_file_is_refused_without_being_waited_for(tmp_path: P
     assert sorted(Path(path).name for path in found.findings) == ["pipe.yaml", "socket.yaml"]
 
 
+def test_a_link_to_a_device_is_refused_without_opening_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "zero.yaml").symlink_to("/dev/zero")
+    (tmp_path / "null.yaml").symlink_to("/dev/null")
+    _open(tmp_path)  # loads what is loaded late
+    monkeypatch.setattr(posix, "open", None)
+    found = _open(tmp_path)
+    told = {Path(path).name: findings[0].rule for path, findings in found.findings.items()}
+    assert told == {"zero.yaml": "unreadable", "null.yaml": "no-data"}
+
+
 def test_vendors_classes_and_kinds_are_those_of_every_usable_spec(tmp_path: Path) -> None:
     put(tmp_path / "a.json", "0", kind="b.example/net")
     put(tmp_path / "b.json", "0", kind="a.example/net")
@@ -176,3 +192,30 @@ def test_vendors_classes_and_kinds_are_those_of_every_usable_spec(tmp_path: Path
 
 def test_the_default_directories_are_those_of_the_specification() -> None:
     assert directories.DEFAULT == ("/etc/cdi", "/var/run/cdi")
+
+
+_files = st.dictionaries(
+    st.sampled_from(["a.json", "b.json", "c.yaml"]), st.lists(st.sampled_from("012"), unique=True), max_size=3
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(_files, min_size=1, max_size=4), st.data())
+def test_whatever_stands_where_the_highest_directory_that_names_a_device_decides(
+    tmp_path: Path, layout: list[dict[str, list[str]]], data: st.DataObject
+) -> None:
+    """Against a second and simpler writing of the rule, a file without devices being a refused one."""
+    top = tmp_path / str(len(list(tmp_path.iterdir())))
+    dirs = []
+    for number, files in enumerate(layout):
+        dirs.append(f"{top}/{number}")
+        for name, devices in files.items():
+            put(top / str(number) / name, *devices)
+    dirs += data.draw(st.lists(st.sampled_from(dirs), max_size=1))  # one may be given twice
+    found = directories.open(dirs)
+    queries = [f"acme.example/gpu={device}" for device in "0123"]
+    assert describe(found, queries) == by_our_rule(dirs, queries)
+    for name, loser, winner in found.shadowed:
+        served = found.get(name)
+        assert served is not None
+        assert served[0].path == winner != loser

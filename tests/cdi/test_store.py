@@ -144,7 +144,9 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypa
     for step in ("fsync", "rename", "fchmod"):
         with monkeypatch.context() as patch:
             patch.setattr(os, step, full)
-            with pytest.raises(CdiError, match=r"was not written: .* the file system is full") as caught:
+            with pytest.raises(
+                CdiError, match=r"was not written: /.*acme\.example-gpu\.yaml: the file system is full"
+            ) as caught:
                 store.write({**DOCUMENT, "containerEdits": {"env": ["N=1"]}}, str(tmp_path))
         assert caught.value.findings[0].id == "SPEC_WRITE"
         assert "/var/run/cdi" in caught.value.findings[0].remedy

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 from shim.cdi import deviations, directories, spec
 from shim.cdi.paths import clean
 
-from .scene import difference, placed, pruned, scene
+from .scene import FATAL, difference, placed, pruned, scene
 
 if TYPE_CHECKING:
     from shim.cdi.findings import Finding
-
-# What the reference does instead of giving a result -> our deviation.
-_FATAL = {"crash": "null-item", "hang": "not-regular"}
 
 
 def run(case: dict[str, Any], tmpdir: str) -> str | None:
@@ -33,7 +30,7 @@ def run(case: dict[str, Any], tmpdir: str) -> str | None:
     if "error" in expected:
         refused = [one for findings in found.findings.values() for one in findings]
         wrong = difference(got, rule) or (None if refused else "the file is not refused")
-        return wrong or _FATAL[expected["error"]]
+        return wrong or FATAL[expected["error"]]
     unwatched = {path for path, state in found.searched if state == directories.OK} & set(expected["watch_dir_errors"])
     if unwatched:
         return f"searched: {sorted(unwatched)} should have a hindrance"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.cdi import deviations, directories, edits, plan, spec
 
-from .scene import difference, host, placed, pruned, scene
+from .scene import FATAL, difference, host, placed, pruned, scene
 
 if TYPE_CHECKING:
     from shim.host.nodes import Lookup
@@ -69,14 +69,24 @@ def _deviation(got: dict[str, Any], expected: dict[str, Any], given: dict[str, A
             return "node-negative-number"
         if "unresolved" in got:
             return _refused(got["unresolved"], given)
+    found = directories.open(given["dirs"])
     if "unresolved" in expected and "config" in got:
-        found = directories.open(given["dirs"])
-        disputed = {path for name in expected["unresolved"] for path in found.conflicts.get(name, ())}
-        for path in disputed:
-            Path(path).unlink()
-        if disputed and outcome(given, lookup) == got:
-            return "conflict-below"
+        listed = [path for path, state in found.searched if state in (directories.OK, directories.MISSING)]
+        if listed != found.dirs:
+            return "unlistable-directory" if outcome({**given, "dirs": listed}, lookup) == got else None
+        disputed = [path for name in expected["unresolved"] for path in found.conflicts.get(name, ())]
+        return "conflict-below" if disputed and _same_without(disputed, got, given, lookup) else None
+    if expected.get("error") in FATAL:
+        refused = [finding.path for finding in found.refused()]
+        return FATAL[expected["error"]] if refused and _same_without(refused, got, given, lookup) else None
     return None
+
+
+def _same_without(paths: list[str], got: dict[str, Any], given: dict[str, Any], lookup: Lookup) -> bool:
+    """Whether the result is the same when these files are not there."""
+    for path in set(paths):
+        Path(path).unlink()
+    return outcome(given, lookup) == got
 
 
 def _refused(unresolved: list[str], given: dict[str, Any]) -> str | None:

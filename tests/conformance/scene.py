@@ -15,6 +15,8 @@ from shim.host.fakenodes import FakeNodes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# What the reference does instead of giving a result -> our deviation.
+FATAL = {"crash": "null-item", "hang": "not-regular"}
 NO_DEVICE = ("", 0, 0, 0)
 TOKEN = "{DIR}"  # noqa: S105 - the vectors' word for the directory of the case
 
