@@ -6,7 +6,7 @@ writer's rules for the part behind the prefix are those of a Kubernetes label na
 
 from __future__ import annotations
 
-from shim.cdi.names import BadName, before_last, parse_qualified
+from shim.cdi.names import BadName, before_last, parse_qualified, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class BadAnnotation(BadName):
         self.value = value
         self.number = number
         place = f"entry {number} of " if number else ""
-        super().__init__("invalid-device", f"annotation {key!r}: {place}{value!r}: {reason}")
+        super().__init__("invalid-device", f"annotation {quoted(key)}: {place}{quoted(str(value))}: {reason}")
 
 
 def parse(annotations: Mapping[str, str] | None, prefixes: Iterable[str] = (PREFIX,)) -> list[tuple[str, list[str]]]:
@@ -88,13 +88,15 @@ def key(plugin: str, device_id: str) -> str:
     name = f"{plugin}_{device_id.replace('/', '_')}"
     size = len(name.encode("utf-8", "replace"))
     if size > _MAX_NAME:
-        raise BadName("name-too-long", f"annotation name {name!r} has {size} bytes, at most {_MAX_NAME} are allowed")
+        raise BadName(
+            "name-too-long", f"annotation name {quoted(name)} has {size} bytes, at most {_MAX_NAME} are allowed"
+        )
     if name[0] not in _ENDS:
-        raise BadName("name-first-char", f"annotation name {name!r} must start with a letter or digit")
+        raise BadName("name-first-char", f"annotation name {quoted(name)} must start with a letter or digit")
     if not _INNER.issuperset(before_last(name)):
-        raise BadName("name-char", f"annotation name {name!r} may only hold letters, digits, '_', '-' and '.'")
+        raise BadName("name-char", f"annotation name {quoted(name)} may only hold letters, digits, '_', '-' and '.'")
     if name[-1] not in _ENDS:
-        raise BadName("name-last-char", f"annotation name {name!r} must end in a letter or digit")
+        raise BadName("name-last-char", f"annotation name {quoted(name)} must end in a letter or digit")
     return PREFIX + name
 
 
@@ -117,6 +119,6 @@ def update(
     wanted = key(plugin, device_id)
     updated = dict(annotations or {})
     if wanted in updated:
-        raise BadName("key-in-use", f"annotation {wanted!r} is in use already")
+        raise BadName("key-in-use", f"annotation {quoted(wanted)} is in use already")
     updated[wanted] = value(devices)
     return updated

@@ -10,7 +10,8 @@ Places are pairs (place of the container, key or index); they become a field pat
 
 from __future__ import annotations
 
-from shim.cdi.scalars import INT64, UINT32, text_of, whole
+from shim.cdi.names import quoted
+from shim.cdi.scalars import INT64, UINT32, UINT64_MAX, text_of, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ class Decoder:
     """Decodes one document and collects its faults.
 
     Arguments:
-        json: the value was read as JSON, which has no faults where YAML has: a name of more than 1000 characters is
-            one, and a number that overflows is text.
+        json: the value was read as JSON; what YAML would read otherwise is then a fault: a name of more than 1000
+            letters, and a text written as a number beyond 64 bits.
 
     Attributes:
         faults: what was refused.
@@ -142,8 +143,8 @@ class Decoder:
                 self._unknown(key, fields, place)
                 continue
             if name in found:
-                text = f"the field {name} is there already, as {spelled[name]!r}; case does not tell fields apart"
-                self.faults.append(Fault(path_of((place, key)), "field-twice", text, "remove one of them", late=True))
+                text = f"the field {name} is there already, as {spelled[name]}; case does not tell fields apart"
+                self.fault((place, key), "field-twice", text, "remove one of them", late=True)
             found[name] = value[key]
             spelled[name] = key
         return found, spelled
@@ -151,37 +152,38 @@ class Decoder:
     def _unknown(self, key: str, fields: Fields, place: Place) -> None:
         from shim.cdi.nearest import nearest  # late: only for a fault
 
-        close = nearest(key, fields.readers)
-        text = f"unknown field {key!r}" + (f"; the nearest is {close[0]!r}" if close else "")
+        close = nearest(key, fields.readers) if len(self.faults) < _MAX_FAULTS else []
+        text = f"unknown field {quoted(key)}" + (f"; the nearest is {close[0]}" if close else "")
         remedy = f"write {close[0]}, or remove it" if close else "remove it"
-        self.faults.append(
-            Fault(
-                path_of((place, key)), "unknown-field", text, f"{remedy}; fields here are {', '.join(fields.readers)}"
-            )
-        )
+        self.fault((place, key), "unknown-field", text, f"{remedy}; fields here are {', '.join(fields.readers)}")
 
     def wrong(self, value: object, wanted: str, place: Place) -> None:
         """Note that a value is of the wrong type."""
         text = f"is {kind_of(value)}, but must be {wanted}"
-        self.faults.append(Fault(path_of(place), "wrong-type", text, f"write {wanted} here"))
+        self.fault(place, "wrong-type", text, f"write {wanted} here")
+
+    def fault(self, place: Place, rule: str, text: str, remedy: str = "", *, late: bool = False) -> None:
+        """Note a fault, unless there are so many that nobody reads them."""
+        if len(self.faults) < _MAX_FAULTS:
+            self.faults.append(Fault(path_of(place), rule, text, remedy, late=late))
 
     def name(self, name: str, place: Place) -> None:
         """Note that a name of free choice is too long for YAML."""
         if self._json and len(name) > _MAX_NAME:
-            self.faults.append(Fault(path_of((place, name)), "yaml-syntax", "the name is too long"))
+            self.fault((place, name), "yaml-syntax", "the name is too long")
 
     def text(self, value: Any, place: Place) -> str:
         """A text; numbers and booleans become one."""
         if value.__class__ is str:
             return str(value)
-        if isinstance(value, (bool, int, float)) and not (self._json and value in _OVERFLOWN):
+        if isinstance(value, (bool, int, float)) and not (self._json and not INT64[0] <= value <= UINT64_MAX):
             return text_of(value)
         self.wrong(value, "a text", place)
         return ""
 
 
 _MAX_NAME = 1000  # YAML takes 1024 characters from the first quote to the colon
-_OVERFLOWN = (float("inf"), float("-inf"))
+_MAX_FAULTS = 1000
 
 
 def _text(decoder: Decoder, value: Any, place: Place) -> str | None:
@@ -212,8 +214,7 @@ def _integer(wanted: str, limits: tuple[int, int], *, zero: bool) -> Reader:
         number = value if value.__class__ is int and limits[0] <= value <= limits[1] else whole(value, limits)
         if number is None:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
-                text = f"is {value}, but must be {wanted}"
-                decoder.faults.append(Fault(path_of(place), "wrong-type", text, f"write {wanted} here"))
+                decoder.fault(place, "wrong-type", f"is {value}, but must be {wanted}", f"write {wanted} here")
             else:
                 decoder.wrong(value, wanted, place)
         return number if number or zero else None
@@ -264,8 +265,7 @@ def _many(fields: Fields, *, null: bool = False) -> Reader:
             for index, item in enumerate(value):
                 if item is None:
                     text = "is null, but must be a mapping"
-                    fault = Fault(path_of((place, index)), "null-item", text, "remove the empty item", late=True)
-                    decoder.faults.append(fault)
+                    decoder.fault((place, index), "null-item", text, "remove the empty item", late=True)
         return [decoder.record(item, fields, (place, index)) for index, item in enumerate(value)] or None
 
     return read

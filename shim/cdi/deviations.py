@@ -24,9 +24,10 @@ TABLE: dict[str, str] = {
         "A field that stands twice in one mapping, in two spellings that differ in case only, refuses the file, as "
         "two equal keys do. In the reference the spelling that sorts last wins, mixed with parts of the other."
     ),
-    "alias-cap": (
-        "Aliases that stand for more than 200000 nodes refuse the file. The reference has a limit by proportion, which "
-        "a large file stays under while costing seconds on every start of a container."
+    "too-many-nodes": (
+        "A file of more than 500000 nodes, those behind aliases counted each time, is refused. The reference limits "
+        "aliases by their share only, which a large file stays under while costing seconds at every start of a "
+        "container. A spec with 1000 devices has 30000."
     ),
     "conflict-below": (
         "A device that two files of one directory define is served by a higher directory that defines it once. In the "

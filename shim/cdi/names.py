@@ -11,6 +11,7 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _DIGITS = frozenset("0123456789")
 _ENDS = _LETTERS | _DIGITS
 _INNER = _ENDS | frozenset("_-.")
+_LONGEST = 100  # letters of a text that a message repeats
 _INNER_DEVICE = _INNER | frozenset(":")
 
 
@@ -27,17 +28,26 @@ class BadName(ValueError):  # noqa: N818 - named after what it is about; every c
         super().__init__(text)
 
 
+def quoted(text: str) -> str:
+    """A text between quotes, for a message: cut when it is long, so that what follows it is still seen."""
+    return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+
+
 def _check(part: str, text: str, first: frozenset[str], inner: frozenset[str], allowed: str) -> None:
     if not text:
         raise BadName(f"{part}-empty", f"the {part} is empty")
     if text[0] not in first:
         kinds = "a letter" if first is _LETTERS else "a letter or digit"
-        raise BadName(f"{part}-first-char", f"{part} {text!r} starts with {text[0]!r}, but must start with {kinds}")
+        raise BadName(
+            f"{part}-first-char", f"{part} {quoted(text)} starts with {text[0]!r}, but must start with {kinds}"
+        )
     if not inner.issuperset(before_last(text)):
         wrong = next(letter for letter in text if letter not in inner)
-        raise BadName(f"{part}-char", f"{part} {text!r} contains {wrong!r}; allowed are {allowed}")
+        raise BadName(f"{part}-char", f"{part} {quoted(text)} contains {wrong!r}; allowed are {allowed}")
     if text[-1] not in _ENDS:
-        raise BadName(f"{part}-last-char", f"{part} {text!r} ends in {text[-1]!r}, but must end in a letter or digit")
+        raise BadName(
+            f"{part}-last-char", f"{part} {quoted(text)} ends in {text[-1]!r}, but must end in a letter or digit"
+        )
 
 
 def before_last(text: str) -> str:
@@ -84,13 +94,13 @@ def parse_qualified(name: str) -> tuple[str, str, str]:
     """
     vendor, klass, device = split_qualified(name)
     if not vendor:
-        raise BadName("missing-vendor", f"{name!r} is not a qualified name: the form is VENDOR/CLASS=DEVICE")
+        raise BadName("missing-vendor", f"{quoted(name)} is not a qualified name: the form is VENDOR/CLASS=DEVICE")
     try:
         check_vendor(vendor)
         check_class(klass)
         check_device(device)
     except BadName as bad:
-        raise BadName(bad.rule, f"{name!r} is not a qualified name: {bad}") from None
+        raise BadName(bad.rule, f"{quoted(name)} is not a qualified name: {bad}") from None
     return vendor, klass, device
 
 
@@ -122,5 +132,5 @@ def transient_spec_name_for_kind(kind: str, transient_id: str) -> str:
 def _parts(kind: str) -> tuple[str, str]:
     vendor, klass = split_kind(kind)
     if not vendor:
-        raise BadName("bad-kind", f"{kind!r} is not a kind: the form is VENDOR/CLASS")
+        raise BadName("bad-kind", f"{quoted(kind)} is not a kind: the form is VENDOR/CLASS")
     return vendor, klass

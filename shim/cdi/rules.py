@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shim.cdi import versions
 from shim.cdi.decode import Fault
-from shim.cdi.names import BadName, check_class, check_device, check_vendor, split_kind
+from shim.cdi.names import BadName, check_class, check_device, check_vendor, quoted, split_kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def check(document: dict[str, Any]) -> Iterator[Fault]:
         if edits:
             yield from _edits(edits, (*path, "containerEdits"))
         else:
-            text = f"device {name!r} has no edits: it would change nothing"
+            text = f"device {quoted(name)} has no edits: it would change nothing"
             yield Fault((*path, "containerEdits"), "empty-device-edits", text, "add an edit, or remove the device")
         if seen.setdefault(name, index) != index:
-            text = f"device {name!r} is there already, as devices[{seen[name]}]"
+            text = f"device {quoted(name)} is there already, as devices[{seen[name]}]"
             yield Fault((*path, "name"), "duplicate-device", text, "give each device a name of its own")
     if not document["devices"]:
         yield Fault(("devices",), "no-devices", "there is no device", "add a device")
@@ -55,7 +55,7 @@ def check(document: dict[str, Any]) -> Iterator[Fault]:
 def _kind(kind: str) -> Iterator[Fault]:
     vendor, klass = split_kind(kind)
     if not vendor:
-        text = f"{kind!r} is not a kind" if kind else "kind is missing"
+        text = f"{quoted(kind)} is not a kind" if kind else "kind is missing"
         yield Fault(("kind",), "vendor-empty", text, "the form is VENDOR/CLASS, for example acme.com/gpu")
         return
     yield from _name(check_vendor, vendor, ("kind",))
@@ -83,7 +83,7 @@ def _edits(edits: dict[str, Any], path: Path) -> Iterator[Fault]:
 def _variable(variable: str, rule: str = "env") -> Iterable[Wrong]:
     if variable.find("=") > 0:
         return ()
-    return [((), rule, f"{variable!r} is not of the form NAME=VALUE", "write NAME=VALUE")]
+    return [((), rule, f"{quoted(variable)} is not of the form NAME=VALUE", "write NAME=VALUE")]
 
 
 def _node(node: dict[str, Any]) -> Iterable[Wrong]:
@@ -95,10 +95,10 @@ def _node(node: dict[str, Any]) -> Iterable[Wrong]:
     if not node["path"]:
         found.append(_missing("path", "node-path", "a device node needs a path in the container"))
     if kind not in _NODE_TYPES:
-        text = f"{kind!r} is no type of a device node: c or u (character), b (block) and p (pipe) are"
+        text = f"{quoted(kind)} is no type of a device node: c or u (character), b (block) and p (pipe) are"
         found.append((("type",), "node-type", text, ""))
     if permissions != "none" and not _PERMISSIONS.issuperset(permissions):
-        text = f"{permissions!r} are no permissions: letters of r (read), w (write), m (mknod), or the word none"
+        text = f"{quoted(permissions)} are no permissions: letters of r (read), w (write), m (mknod), or the word none"
         found.append((("permissions",), "node-permissions", text, ""))
     return found
 
@@ -107,12 +107,12 @@ def _hook(hook: dict[str, Any]) -> Iterable[Wrong]:
     name, program = hook["hookName"], hook["path"]
     found: list[Wrong] = []
     if name not in HOOK_NAMES:
-        text = f"{name!r} is no stage of a hook" if name else "is empty or missing: a hook needs a stage"
+        text = f"{quoted(name)} is no stage of a hook" if name else "is empty or missing: a hook needs a stage"
         found.append((("hookName",), "hook-name", text, f"stages are {', '.join(HOOK_NAMES)}"))
     if not program:
         found.append(_missing("path", "hook-path", "a hook needs a program"))
     elif not program.startswith("/"):
-        text = f"{program!r} is relative: which program runs would depend on where the runtime was started"
+        text = f"{quoted(program)} is relative: which program runs would depend on where the runtime was started"
         found.append((("path",), "hook-relative", text, "write the absolute path of the program"))
     for index, variable in enumerate(hook.get("env", ())):
         found += [(("env", index), *wrong[1:]) for wrong in _variable(variable, "hook-env")]
@@ -136,7 +136,7 @@ def _clos_id(clos_id: str, path: Path) -> Iterator[Fault]:
     if clos_id == "/":
         return
     if clos_id in (".", "..") or "/" in clos_id or "\n" in clos_id:
-        yield Fault(path, "rdt-clos-id", f"{clos_id!r} names no directory of resctrl", "write a plain name, or /")
+        yield Fault(path, "rdt-clos-id", f"{quoted(clos_id)} names no directory of resctrl", "write a plain name, or /")
     elif len(clos_id.encode("utf-8", "replace")) > _MAX_CLOS_ID:
         yield Fault(path, "rdt-clos-id", f"the name is longer than {_MAX_CLOS_ID} bytes")
 
@@ -151,7 +151,7 @@ def _net_devices(devices: list[dict[str, Any]], path: Path) -> Iterator[Fault]:
         for field, rule in (("hostInterfaceName", "net-duplicate-host"), ("name", "net-duplicate-name")):
             first = seen[field].setdefault(device[field], index)
             if device[field] and first != index:
-                text = f"{device[field]!r} is there already, in netDevices[{first}]"
+                text = f"{quoted(device[field])} is there already, in netDevices[{first}]"
                 yield Fault((*path, index, field), rule, text)
 
 

@@ -20,9 +20,7 @@ def text_of(value: bool | int | float) -> str:
         return "true"
     if value is False:
         return "false"
-    if isinstance(value, int) and INT64[0] <= value <= UINT64_MAX:
-        return str(value)
-    return _float_text(float(value))  # the reference has no larger integers either
+    return str(value) if isinstance(value, int) else _float_text(value)
 
 
 def _float_text(number: float) -> str:

@@ -2,11 +2,13 @@
 
 A document names the version of the CDI specification that it is written for (`cdiVersion`). It is refused when the
 version is not in the list, or lower than the features that it uses ask for: a runtime of that version would drop them
-without a word. There are no patch releases. Imports nothing: the reader runs
-it for every document.
+without a word. There are no patch releases. Imports only names: the reader
+runs it for every document.
 """
 
 from __future__ import annotations
+
+from shim.cdi.names import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def check(document: Mapping[str, Any]) -> None:
     """Raise BadVersion unless the document's cdiVersion is known and not lower than its features need."""
     version = document.get("cdiVersion", "")
     if not known(version):
-        text = f"cdiVersion {version!r} is not known" if version else "cdiVersion is missing"
+        text = f"cdiVersion {quoted(version)} is not known" if version else "cdiVersion is missing"
         listed = ", ".join(KNOWN[_RANK[LOWEST] :])
         raise BadVersion("unknown-version", text, f"write one of {listed}; there are no patch releases")
     needed, reason = needs(document)

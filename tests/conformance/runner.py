@@ -41,13 +41,12 @@ _SHOWN = 5  # failed cases of a file that are told unless all are asked for
 
 
 class Outcome:
-    """What a vector file came to: how many cases passed, what deviated, what failed and why, and what could not run."""
+    """What a vector file came to: how many cases passed, by which rules others deviated, and what failed."""
 
     def __init__(self) -> None:
         self.passed = 0
         self.deviations: Counter[str] = Counter()
-        self.failed: dict[str, str] = {}
-        self.unable: list[str] = []
+        self.failed: list[tuple[str, str]] = []  # id of the case, and why
 
     def add(self, name: str, verdict: str | None) -> None:
         if verdict is None:
@@ -55,7 +54,7 @@ class Outcome:
         elif verdict in deviations.TABLE:
             self.deviations[verdict] += 1
         else:
-            self.failed[name] = verdict
+            self.failed.append((name, verdict))
 
     def line(self) -> str:
         """For example `1021 passed, 0 failed, 12 deviations (null-item 8, hook-relative 4)`."""
@@ -80,11 +79,11 @@ def run_directory(directory: Path, say: Callable[[str], object], *, verbose: boo
             continue
         outcome = run_cases(family, cases)
         say(f"{family if file.stem == family else file.name}: {outcome.line()}")
-        shown = list(outcome.failed.items())
-        for name, why in shown if verbose else shown[:_SHOWN]:
+        shown = outcome.failed if verbose else outcome.failed[:_SHOWN]
+        for name, why in shown:
             say(f"    {name}: {why}")
-        if len(shown) > _SHOWN and not verbose:
-            say(f"    and {len(shown) - _SHOWN} more; -v shows all")
+        if len(outcome.failed) > len(shown):
+            say(f"    and {len(outcome.failed) - len(shown)} more; -v shows all")
         passed += outcome.passed
         failed += len(outcome.failed)
         deviating += outcome.deviations
@@ -137,7 +136,7 @@ def run_case(run: Run, case: Case) -> str | None:
             return _as_nobody(run, case, tmpdir)
         return _guarded(run, case, tmpdir)
     finally:
-        shutil.rmtree(tmpdir, onerror=_unlock)
+        _remove(tmpdir)
 
 
 def _guarded(run: Run, case: Case, tmpdir: str) -> str | None:
@@ -173,12 +172,13 @@ def _as_nobody(run: Run, case: Case, tmpdir: str) -> str | None:
     return verdict
 
 
-def _unlock(function: Callable[..., Any], path: str, _: object) -> None:
-    """Remove what a case made unreadable."""
-    Path(path).parent.chmod(0o700)
-    if function is not os.unlink:
-        Path(path).chmod(0o700)
-    function(path)
+def _remove(tmpdir: str) -> None:
+    """Remove a case's directory with what it made unreadable."""
+    for place, directories, _ in os.walk(tmpdir):
+        for name in directories:
+            if not Path(place, name).is_symlink():
+                Path(place, name).chmod(0o700)
+    shutil.rmtree(tmpdir)
 
 
 def expanded(value: Any, tokens: dict[str, dict[str, Any]]) -> Any:
