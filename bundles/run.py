@@ -4,6 +4,9 @@
 
 Ways in: `run --device` as a person would, and annotation + `create`/`start` as an engine does. Exit status 1 when the
 container did not get what the bundle's expected.json says. Standard library only; needs root, runc and busybox-static.
+
+It runs in a mount namespace of its own with a fresh /run: specs count only where root alone can write, which /tmp is
+not, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BUSYBOX = Path("/bin/busybox")
+INSIDE = "SHIM_BUNDLES_INSIDE"  # set where the mount namespace is ours
 APPLETS = ("sh", "cat", "head", "od", "ls", "env", "sleep", "id", "test")
 
 
@@ -110,7 +114,7 @@ def main(name: str, shim: Path) -> int:
     expected = json.loads((HERE / name / "expected.json").read_text())
     good = True
     for way in (by_option, by_annotation):
-        with tempfile.TemporaryDirectory(prefix="shim-") as scratch, tempfile.TemporaryFile() as output:
+        with tempfile.TemporaryDirectory(prefix="shim-", dir="/run") as scratch, tempfile.TemporaryFile() as output:
             print(f"{name}: {(way.__doc__ or '').strip()}")
             bundle = make_ready(name, Path(scratch))
             status = way(Runtime(shim, Path(scratch)), bundle, expected["device"], output.fileno())
@@ -123,4 +127,8 @@ def main(name: str, shim: Path) -> int:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(f"usage: {sys.argv[0]} NAME, one of: " + " ".join(sorted(p.parent.name for p in HERE.glob("*/cdi"))))
+    if os.geteuid() == 0 and INSIDE not in os.environ:
+        script = 'mount -t tmpfs -o mode=0755 tmpfs /run && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, *sys.argv]
+        os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
     sys.exit(main(sys.argv[1], Path(sys.executable).parent / "shim"))

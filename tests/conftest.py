@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,23 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI") and reporter is not None and reporter.stats.get("skipped") and exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_index_left() -> Iterator[None]:
+    """Configurations of tests get an index each in /run/shim; those made meanwhile go away again."""
+    place = Path("/run/shim")
+    before = set(place.glob("index-*"))
+    yield
+    for path in set(place.glob("index-*")) - before:
+        path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def trusted_path() -> Iterator[Path]:
+    """A temporary directory in which root's specs count: pytest's own lies below /tmp, which everybody can write."""
+    with tempfile.TemporaryDirectory(prefix="shim-test-", dir="/var/lib") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture(scope="session")

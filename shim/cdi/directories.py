@@ -15,15 +15,17 @@ from __future__ import annotations
 import posix
 
 from shim.cdi.findings import Finding
-from shim.cdi.paths import clean, reason
+from shim.cdi.paths import DEFAULT_DIRS, clean, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from shim.cdi.index import Indexed, Inputs
     from shim.cdi.spec import Spec
+    from shim.host.trust import Trust
 
-DEFAULT = ("/etc/cdi", "/var/run/cdi")
+DEFAULT = DEFAULT_DIRS
 
 OK = "ok"
 MISSING = "missing"
@@ -88,8 +90,7 @@ class Directories:
 
     def refused(self) -> list[Finding]:
         """The first fault of each file that could not be used, by path; conflicts and directories are not meant."""
-        files = [found[0] for _, found in sorted(self.findings.items())]
-        return [finding for finding in files if finding.id not in ("SPEC_CONFLICT", "SPEC_DIR_UNREADABLE")]
+        return refused(self.findings)
 
     def add(self, specs: Sequence[Spec]) -> None:
         """Take in the specs of one more directory, of higher priority than all before.
@@ -126,21 +127,34 @@ class Directories:
     def _note(self, path: str, findings: list[Finding]) -> None:
         self.findings.setdefault(path, []).extend(findings)
 
-    def _read_directory(self, directory: str, priority: int) -> None:
+    def _read_directory(self, directory: str, priority: int, trust: Trust | None, inputs: Inputs | None) -> None:
         """List one directory and take in what can be used; everything else becomes a finding."""
-        # The reader loads `_json` at least, and YAML for most files. An index that knows every file never gets here.
+        # The reader loads YAML for most files. An index that knows every file never gets here.
         from shim.cdi import spec as reader
 
+        if inputs:
+            inputs.note(directory)
         try:
-            paths = _list(directory)
+            objection = trust.objection(directory) if trust else ""
+            paths = [] if objection else _list(directory)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             self._unlisted(directory, error)
+            return
+        if objection:
+            self.searched.append((directory, f"not trusted: {objection}"))
+            self._note(directory, [_untrusted(directory, objection)])
             return
         self.searched.append((directory, OK))
         specs = []
         for path in paths:
+            if inputs:
+                inputs.note(path)
             try:
-                specs.append(reader.read(path, priority))
+                objection = _objection(path, trust)
+                if objection:
+                    self._note(path, [_untrusted(path, objection)])
+                else:
+                    specs.append(reader.read(path, priority))
             except reader.SpecError as error:
                 self._note(path, error.findings)
         self.add(specs)
@@ -156,20 +170,61 @@ class Directories:
         self._note(directory, [Finding("SPEC_DIR_UNREADABLE", text, path=directory, rule="unlistable")])
 
 
-def open(dirs: Iterable[str] = DEFAULT) -> Directories:
-    """Read all specs of the given directories.
+def open(dirs: Iterable[str] = DEFAULT, *, trust: Trust | None = None, index: str = "") -> Directories | Indexed:
+    """The devices that the given directories serve.
 
     Arguments:
         dirs: paths, lowest priority first; one that is missing is skipped. A file ending in `.json` or `.yaml` may
             stand in the place of a directory, and is then the only spec of its priority.
+        trust: judges every directory and file (SPEC_UNTRUSTED); without it everything that can be read counts.
+        index: path of a file that keeps what was read, used and renewed; "" for none. See shim.cdi.index.
 
-    Returns the devices they serve. Never raises for what stands in the directories: look at `findings`.
+    Never raises for what stands in the directories: look at `findings`.
     Source: CDI specification, section on spec directories; files ending in exactly `.json` or `.yaml`, no recursion.
+    """
+    if not index:
+        return read(dirs, trust)
+    from shim.cdi.index import Inputs, load, write  # late: only for those who keep one
+
+    found = load(index)
+    if found and found.dirs == [clean(directory) for directory in dirs]:
+        return found
+    inputs = Inputs()
+    scanned = read(dirs, trust, inputs)
+    write(index, inputs, trust.places if trust else (), {}, scanned)
+    return scanned
+
+
+def read(dirs: Iterable[str], trust: Trust | None = None, inputs: Inputs | None = None) -> Directories:
+    """As open, but from the files themselves, without any index.
+
+    Arguments:
+        inputs: is told of each directory and file before it is looked at.
     """
     found = Directories(dirs)
     for priority, directory in enumerate(found.dirs):
-        found._read_directory(directory, priority)
+        found._read_directory(directory, priority, trust, inputs)
     return found
+
+
+def refused(findings: dict[str, list[Finding]]) -> list[Finding]:
+    """The first fault of each file that could not be used, by path; conflicts and directories are not meant."""
+    files = [found[0] for _, found in sorted(findings.items())]
+    return [finding for finding in files if finding.id not in ("SPEC_CONFLICT", "SPEC_DIR_UNREADABLE")]
+
+
+def _objection(path: str, trust: Trust | None) -> str:
+    """Trust's objection to a spec; a path that cannot be followed is left to the reader, which says why."""
+    if trust is None:
+        return ""
+    try:
+        return trust.objection(path)
+    except OSError:
+        return ""
+
+
+def _untrusted(path: str, objection: str) -> Finding:
+    return Finding("SPEC_UNTRUSTED", f"it is not trusted: {objection}", path=path, rule="untrusted")
 
 
 def _list(directory: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
 ERROR = "ERROR"
 WARNING = "WARNING"
@@ -23,6 +24,10 @@ TABLE: dict[str, tuple[str, str]] = {
         "check owner, mode and type of the file: a spec is a regular file that the runtime can read",
     ),
     "SPEC_DIR_UNREADABLE": (ERROR, "check owner and mode of the directory"),
+    "SPEC_UNTRUSTED": (
+        ERROR,
+        "chown it and every directory above it to root, and take write permission from group and others (chmod go-w)",
+    ),
     "SPEC_CONFLICT": (
         ERROR,
         "remove the device from one of the two files, or move one to a directory of higher priority",
@@ -103,6 +108,12 @@ class Finding:
         found["text"] = self.text
         found["remedy"] = self.remedy
         return found
+
+
+def from_json(value: dict[str, Any]) -> Finding:
+    """The finding that to_json gave. Raises KeyError or TypeError when the value is none."""
+    place = {member: value[member] for member in ("path", "line", "rule") if member in value}
+    return Finding(value["id"], value["text"], value["remedy"], **place)
 
 
 class CdiError(Exception):

@@ -15,7 +15,7 @@ Source: CDI specification, "OCI Edits" and "deviceNodes"; the reference's rules 
 
 from __future__ import annotations
 
-from shim.cdi.findings import CdiError, Finding
+from shim.cdi.findings import CdiError, Finding, from_json
 from shim.host.nodes import lookup as lookup_on_host
 
 TYPE_CHECKING = False
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, Literal
 
-    from shim.cdi.directories import Directories
-    from shim.cdi.spec import Spec
+    from shim.cdi.types import Served, ServingSpec
     from shim.host.nodes import Lookup, Node
 
     Json = dict[str, Any]
@@ -60,14 +59,9 @@ class Plan:
         """The plan that `to_json` gave. Raises ValueError when the value is none."""
         try:
             origins = [{"spec": o["spec"], "device": o["device"], "edits": dict(o["edits"])} for o in value["origins"]]
-            return cls(value["devices"], origins, [_finding(f) for f in value["findings"]])
+            return cls(value["devices"], origins, [from_json(f) for f in value["findings"]])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is not a plan: {error!r}") from error
-
-
-def _finding(value: Json) -> Finding:
-    place = {member: value[member] for member in ("path", "line", "rule") if member in value}
-    return Finding(value["id"], value["text"], value["remedy"], **place)
 
 
 class UnresolvedError(CdiError):
@@ -80,7 +74,7 @@ class UnresolvedError(CdiError):
     Its text names each device with what is near to it, the directories searched and the files refused.
     """
 
-    def __init__(self, names: Sequence[str], directories: Directories) -> None:
+    def __init__(self, names: Sequence[str], directories: Served) -> None:
         # Only a request that fails needs the words, and looking for near names is half the module.
         from shim.cdi import unresolved
 
@@ -105,7 +99,7 @@ class NodeError(CdiError):
 
 def make(
     names: Sequence[str],
-    directories: Directories,
+    directories: Served,
     *,
     numbers: Literal["spec", "disk"] = SPEC,
     lookup: Lookup = lookup_on_host,
@@ -130,7 +124,7 @@ def make(
     return plan
 
 
-def _resolve(names: Sequence[str], directories: Directories) -> list[tuple[Spec, str]]:
+def _resolve(names: Sequence[str], directories: Served) -> list[tuple[ServingSpec, str]]:
     """Look each name up; raise UnresolvedError with all that nobody serves."""
     served = [directories.get(name) for name in names]
     if None in served:
@@ -139,9 +133,9 @@ def _resolve(names: Sequence[str], directories: Directories) -> list[tuple[Spec,
     return [found for found in served if found is not None]
 
 
-def _blocks(served: list[tuple[Spec, str]]) -> list[tuple[Spec, str | None, Json]]:
+def _blocks(served: list[tuple[ServingSpec, str]]) -> list[tuple[ServingSpec, str | None, Json]]:
     """The blocks of edits in order: each device's, and before the first device of a file the file's own."""
-    blocks: list[tuple[Spec, str | None, Json]] = []
+    blocks: list[tuple[ServingSpec, str | None, Json]] = []
     met: set[int] = set()
     for spec, device in served:
         if id(spec) not in met:
@@ -152,7 +146,7 @@ def _blocks(served: list[tuple[Spec, str]]) -> list[tuple[Spec, str | None, Json
     return blocks
 
 
-def _complete(node: Json, spec: Spec, numbers: str, lookup: Lookup, findings: list[Finding]) -> Json:
+def _complete(node: Json, spec: ServingSpec, numbers: str, lookup: Lookup, findings: list[Finding]) -> Json:
     """The node with type, numbers and mode. Raises NodeError; adds DEVNUM_STALE to `findings`."""
     host_path = node.get("hostPath") or node["path"]
     host = lookup(host_path)
@@ -175,7 +169,7 @@ def _is_full(node: Json) -> bool:
     return bool(node.get("type")) and (node.get("major", 0) != 0 or node["type"] == "p")
 
 
-def _by_spec(node: Json, host: Node, spec: Spec) -> Json:
+def _by_spec(node: Json, host: Node, spec: ServingSpec) -> Json:
     """What the spec gives, completed from the host; a full node takes nothing but a mode, and is not compared."""
     kind, major, minor, mode, _, _ = host
     resolved = dict(node)
@@ -191,7 +185,7 @@ def _by_spec(node: Json, host: Node, spec: Spec) -> Json:
     return resolved
 
 
-def _by_disk(node: Json, host: Node, spec: Spec, findings: list[Finding]) -> Json:
+def _by_disk(node: Json, host: Node, spec: ServingSpec, findings: list[Finding]) -> Json:
     """The numbers of the node on disk; the type must agree, and "u" is a character device by an older name."""
     kind, major, minor, mode, _, _ = host
     given = node.get("type") or kind
@@ -210,7 +204,7 @@ def _by_disk(node: Json, host: Node, spec: Spec, findings: list[Finding]) -> Jso
     return resolved
 
 
-def _unusable(spec: Spec, host_path: str, host: Node | None) -> NodeError:
+def _unusable(spec: ServingSpec, host_path: str, host: Node | None) -> NodeError:
     if host is None:
         rule, what = "node-stat", "does not exist or cannot be seen"
     else:
@@ -222,12 +216,12 @@ def _unusable(spec: Spec, host_path: str, host: Node | None) -> NodeError:
 _KINDS = {"b": "block device", "c": "character device", "p": "named pipe"}
 
 
-def _wrong_type(node: Json, host: Node, spec: Spec) -> NodeError:
+def _wrong_type(node: Json, host: Node, spec: ServingSpec) -> NodeError:
     host_path = node.get("hostPath") or node["path"]
     what = f"has type {node['type']} in the spec, but {host_path} has type {host[0]}, a {_KINDS[host[0]]}"
     return _contradiction(node, spec, "node-type-mismatch", what)
 
 
-def _contradiction(node: Json, spec: Spec, rule: str, what: str) -> NodeError:
+def _contradiction(node: Json, spec: ServingSpec, rule: str, what: str) -> NodeError:
     finding = Finding("NODE_UNUSABLE", f"the device node {node['path']} {what}", path=spec.path, rule=rule)
     return NodeError(node["path"], finding)

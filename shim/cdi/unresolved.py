@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.cdi.directories import Directories
+    from shim.cdi.types import Served
 
 _NEAR = 3  # names offered for one that is unknown
 _REFUSED = 8  # files named in the text; the findings hold all
@@ -25,7 +25,7 @@ _COMPARED = 2000  # devices looked at, and the longest text compared below: this
 _LONGEST = 256
 
 
-def findings(names: Sequence[str], directories: Directories) -> list[Finding]:
+def findings(names: Sequence[str], directories: Served) -> list[Finding]:
     """One finding for each distinct name: its syntax, a conflict, or nothing of that name.
 
     Near names are looked for only for those that the text will hold.
@@ -35,7 +35,7 @@ def findings(names: Sequence[str], directories: Directories) -> list[Finding]:
     return told + [_finding(name, directories, "") for name in distinct[_NAMES:]]
 
 
-def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Directories) -> str:
+def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Served) -> str:
     """All in one line: the names, the directories searched, the files refused with line and reason."""
     parts = [str(finding) for finding in unknown[:_NAMES]]
     if len(unknown) > _NAMES:
@@ -50,7 +50,7 @@ def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Di
     return "; ".join(parts)
 
 
-def _finding(name: str, directories: Directories, hint: str) -> Finding:
+def _finding(name: str, directories: Served, hint: str) -> Finding:
     try:
         parse_qualified(name)
     except BadName as error:
@@ -67,7 +67,7 @@ def _finding(name: str, directories: Directories, hint: str) -> Finding:
     return Finding("DEVICE_UNKNOWN", said + hint, rule="unresolved")
 
 
-def _hint(name: str, directories: Directories) -> str:
+def _hint(name: str, directories: Served) -> str:
     close = nearest(name, directories.devices())
     return f" (nearest: {', '.join(close)})" if close else ""
 

@@ -13,12 +13,12 @@ from shim.cdi import directories, edits, plan, spec
 from shim.cdi.findings import ERROR, CdiError, Finding
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import as_text, format_option, show_document, show_findings, show_table
-from shim.create import settings
+from shim.create import known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shim.cdi.directories import Directories
+    from shim.cdi.types import Served
 
 _PATTERN = frozenset("*?[")
 
@@ -146,12 +146,17 @@ def inject(
         click.echo(text, nl=False)
 
 
-def open_dirs(spec_dirs: Sequence[str]) -> Directories:
-    """The directories given on the command line, or else those of the configuration."""
-    return directories.open(tuple(spec_dirs) or settings.load().spec_dirs)
+def open_dirs(spec_dirs: Sequence[str]) -> Served:
+    """The directories given on the command line, or else those of the configuration, as create sees them.
+
+    What is named on the command line is the caller's own choice, so only the latter are held to trust.
+    """
+    if spec_dirs:
+        return directories.open(spec_dirs)
+    return known.load()[1]
 
 
-def _matching(wanted: Iterable[str], found: Directories) -> list[str]:
+def _matching(wanted: Iterable[str], found: Served) -> list[str]:
     names: list[str] = []
     for word in wanted:
         matches = [name for name in found.devices() if fnmatchcase(name, word)] if _PATTERN & set(word) else []
@@ -180,7 +185,7 @@ def _validate_directory(path: str) -> dict[str, list[Finding]]:
     return checked
 
 
-def _all_findings(found: Directories) -> list[Finding]:
+def _all_findings(found: Served) -> list[Finding]:
     return [finding for findings in found.findings.values() for finding in findings]
 
 
@@ -188,19 +193,19 @@ def _status(findings: Iterable[Finding]) -> int:
     return 1 if any(finding.level == ERROR for finding in findings) else 0
 
 
-def _origin(found: Directories, name: str) -> str:
+def _origin(found: Served, name: str) -> str:
     served = found.get(name)
     return served[0].path if served else ""
 
 
-def _states(found: Directories) -> list[tuple[str, str, str]]:
+def _states(found: Served) -> list[tuple[str, str, str]]:
     rows = [(name, "served", _origin(found, name)) for name in found.devices()]
     rows += [(name, f"shadowed by {winner}", loser) for name, loser, winner in found.shadowed]
     rows += [(name, "conflict", ", ".join(paths)) for name, paths in found.conflicts.items()]
     return sorted(rows)
 
 
-def _listing(found: Directories, findings: Iterable[Finding]) -> dict[str, Any]:
+def _listing(found: Served, findings: Iterable[Finding]) -> dict[str, Any]:
     return {
         "devices": [{"name": name, "spec": _origin(found, name)} for name in found.devices()],
         "shadowed": [{"name": name, "spec": loser, "by": winner} for name, loser, winner in found.shadowed],

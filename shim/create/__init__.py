@@ -7,24 +7,31 @@ thought of. Two rules govern every line: a container that asked for nothing neve
 asked never starts without.
 
 Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
-place: the spec reader (shim.cdi.directories, when specs must be read), the TOML reader (shim.create.settings, where a
-configuration file exists). Nothing here starts a process or opens a device.
+place: what reads the files (shim.create.known, where the index is missing or stale). Nothing here starts a process or
+opens a device.
 """
 
 from __future__ import annotations
 
 from posix import _exit
 
-from shim.cdi import directories, edits, plan
+from shim.cdi import edits, plan
 from shim.cdi.findings import CdiError, Finding
-from shim.create import report, request, settings
+from shim.cdi.index import DamagedError
+from shim.create import known, report, request
 from shim.create.become import become
 from shim.create.bundle import Bundle
+from shim.create.settings import Settings
 from shim.create.verdict import Invocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
+
+    from shim.cdi.plan import Plan
+    from shim.cdi.types import Served
+
+    Json = dict[str, Any]
 
 
 def main(words: list[str]) -> NoReturn:
@@ -53,40 +60,50 @@ def prepare(call: Invocation) -> None:
     Raises:
         CdiError: something is asked for and cannot be given.
     """
-    wanted, bundle, found = _asked(call)
-    if not wanted or bundle is None:
+    found, served, trouble = _known()
+    bundle, config = _read(call, found)
+    wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
+    if not wanted or bundle is None or request.is_sandbox(config):
         return
+    if trouble:
+        raise trouble
     if call.unknown:
         text = f"{call.unknown} in front of {call.verb} is unknown, so the command line is not certain"
         raise CdiError([Finding("OPTION_UNKNOWN", text)])
-    made = plan.make(list(wanted), directories.open(found.spec_dirs), numbers="disk")
-    edited = edits.apply(made, bundle.config())
+    made = _resolve(list(wanted), served)
+    edited = edits.apply(made, config)
     for finding in (*found.warnings, *made.findings):
         report.warn(finding)
     bundle.write(edited)
 
 
-def _asked(call: Invocation) -> tuple[dict[str, str], Bundle | None, settings.Settings]:
-    """Who asks for what. A broken configuration or config.json matters only where something is asked for."""
-    trouble: CdiError | None = None
+def _known() -> tuple[Settings, Served | None, CdiError | None]:
+    """Configuration and devices. A broken configuration matters only where something is asked for."""
+    try:
+        return *known.load(), None
+    except CdiError as error:
+        return Settings(), None, error
+
+
+def _read(call: Invocation, found: Settings) -> tuple[Bundle | None, Json]:
+    """The bundle and its config. One that cannot be read matters only where something is asked for."""
     bundle = None
     try:
-        found = settings.load()
-    except CdiError as error:
-        found, trouble = settings.Settings(), error
-    try:
         bundle = Bundle(call.config)
-        config = bundle.config()
+        return bundle, bundle.config()
     except CdiError:
         if call.devices or (bundle and any(prefix.encode() in bundle.raw for prefix in found.annotation_prefixes)):
             raise
-        return {}, None, found  # the low-level runtime says itself what is wrong with its bundle
-    if request.is_sandbox(config):
-        return {}, None, found
-    wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
-    if wanted and trouble:
-        raise trouble
-    return wanted, bundle, found
+        return None, {}  # the low-level runtime says itself what is wrong with its bundle
+
+
+def _resolve(names: list[str], served: Served | None) -> Plan:
+    if served:
+        try:
+            return plan.make(names, served, numbers="disk")
+        except DamagedError:
+            pass
+    return plan.make(names, known.load(fresh=True)[1], numbers="disk")
 
 
 def _internal(error: Exception) -> CdiError:

@@ -10,8 +10,9 @@ import posix
 import sys
 
 from shim.cdi.annotations import PREFIX
-from shim.cdi.directories import DEFAULT
 from shim.cdi.findings import CdiError, Finding
+from shim.cdi.findings import from_json as finding_from_json
+from shim.cdi.paths import DEFAULT_DIRS
 from shim.host import identity
 
 TYPE_CHECKING = False
@@ -36,10 +37,26 @@ class Settings:
 
     def __init__(self) -> None:
         self.path = ""
-        self.spec_dirs: tuple[str, ...] = DEFAULT
+        self.spec_dirs: tuple[str, ...] = DEFAULT_DIRS
         self.annotation_prefixes: tuple[str, ...] = (PREFIX,)
         self.default_kind = "nvidia.com/gpu"
         self.warnings: list[Finding] = []
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        value: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        return {**value, "warnings": [finding.to_json() for finding in self.warnings]}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Settings:
+        """The settings that to_json gave."""
+        settings = cls()
+        settings.path = value["path"]
+        settings.spec_dirs = tuple(value["spec_dirs"])
+        settings.annotation_prefixes = tuple(value["annotation_prefixes"])
+        settings.default_kind = value["default_kind"]
+        settings.warnings = [finding_from_json(one) for one in value["warnings"]]
+        return settings
 
 
 def find(environ: dict[bytes, bytes] | None = None) -> str:

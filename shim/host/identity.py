@@ -27,3 +27,25 @@ def is_rootful(uid_map: str = "/proc/self/uid_map") -> bool:
         return posix.read(fd, 4096).split() == _WHOLE_RANGE
     finally:
         posix.close(fd)
+
+
+def run_dir(environ: dict[bytes, bytes] | None = None) -> str:
+    """Where our files of this boot lie: index and records. It may be missing; who writes makes it, with mode 0700.
+
+    Arguments:
+        environ: the environment as bytes, for tests; the process's own when not given.
+    Returns:
+        "/run/shim" for the host's root; else `shim` below $XDG_RUNTIME_DIR, or "" where that is not set or not ours
+        (XDG Base Directory Specification: owned by the user, mode 0700).
+    """
+    if is_rootful():
+        return "/run/shim"
+    home = (posix.environ if environ is None else environ).get(b"XDG_RUNTIME_DIR", b"")
+    if not home.startswith(b"/"):
+        return ""
+    try:
+        status = posix.stat(home)
+    except OSError:
+        return ""
+    ours = status.st_uid == posix.geteuid() and not status.st_mode & 0o077
+    return home.decode("utf-8", "surrogateescape") + "/shim" if ours else ""

@@ -26,9 +26,13 @@ SYSTEM_DIRS = ("/etc", "/usr", "/opt", "/nix", "/run/cdi", "/var/run/cdi")
 
 
 class Trust:
-    """Judges paths for one identity. Places found good are remembered, so make one for each piece of work."""
+    """Judges paths for one identity. Places found good are remembered, so make one for each piece of work.
 
-    __slots__ = ("_good", "_overflow", "_uids")
+    Attributes:
+        places: every directory, link and file that was looked at so far; trust hangs on their owners and modes.
+    """
+
+    __slots__ = ("_good", "_overflow", "_uids", "places")
 
     def __init__(self, *, rootful: bool | None = None, euid: int | None = None, overflow: int | None = None) -> None:
         """Decide who is trusted.
@@ -45,6 +49,7 @@ class Trust:
             self._uids = frozenset({0, posix.geteuid() if euid is None else euid})
             self._overflow = _overflow_uid() if overflow is None else overflow
         self._good: set[str] = set()
+        self.places: set[str] = set()
 
     def objection(self, path: str) -> str:
         """Why a path is not trusted.
@@ -59,6 +64,7 @@ class Trust:
         ahead = _parts(path)
         here = ""
         links = 0
+        self.places.add("/")
         objection = self._judge("/", posix.lstat("/"))
         while ahead and not objection:
             part = ahead.pop()
@@ -69,6 +75,7 @@ class Trust:
             if there in self._good:
                 here = there
                 continue
+            self.places.add(there)
             status = posix.lstat(there)
             if status.st_mode & _S_IFMT == _S_IFLNK:
                 links += 1

@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shim.cdi import directories
+from shim.host.trust import Trust
 
 GPU0 = "acme.example/gpu=0"
 
 
 def _open(*dirs: Path) -> directories.Directories:
-    return directories.open([str(path) for path in dirs])
+    return directories.read([str(path) for path in dirs])
 
 
 def _path_of(found: directories.Directories, name: str) -> str | None:
@@ -90,7 +91,7 @@ def test_a_conflict_in_the_middle_matters_only_without_a_higher_device(tmp_path:
 
 def test_a_directory_given_twice_neither_conflicts_with_nor_shadows_itself(tmp_path: Path) -> None:
     put(tmp_path / "a.json", "0")
-    found = directories.open([str(tmp_path), f"{tmp_path}/./"])
+    found = directories.read([str(tmp_path), f"{tmp_path}/./"])
     assert found.devices() == [GPU0]
     assert found.conflicts == {}
     assert found.shadowed == []
@@ -110,7 +111,7 @@ def test_a_directory_that_cannot_be_listed_is_told_and_does_not_hide_the_next(ob
         bad /= "x"
     else:
         bad = Path(f"{bad}\0")
-    found = directories.open([str(bad), str(tmp_path / "good")])
+    found = directories.read([str(bad), str(tmp_path / "good")])
     assert found.devices() == [GPU0]
     assert [finding.id for finding in found.findings[str(bad)]] == ["SPEC_DIR_UNREADABLE"]
     assert found.searched[0][1] not in ("ok", "missing")
@@ -212,10 +213,28 @@ def test_whatever_stands_where_the_highest_directory_that_names_a_device_decides
         for name, devices in files.items():
             put(top / str(number) / name, *devices)
     dirs += data.draw(st.lists(st.sampled_from(dirs), max_size=1))  # one may be given twice
-    found = directories.open(dirs)
+    found = directories.read(dirs)
     queries = [f"acme.example/gpu={device}" for device in "0123"]
     assert describe(found, queries) == by_our_rule(dirs, queries)
     for name, loser, winner in found.shadowed:
         served = found.get(name)
         assert served is not None
         assert served[0].path == winner != loser
+
+
+def test_what_others_can_write_is_not_trusted_and_its_neighbours_are_served(trusted_path: Path) -> None:
+    good, bad = trusted_path / "good", trusted_path / "bad"
+    for place in (good, bad):
+        place.mkdir()
+        for name in ("a", "b"):
+            text = f'{{"cdiVersion": "0.6.0", "kind": "{place.name}.example/{name}", "devices": [{{"name": "0", '
+            (place / f"{name}.json").write_text(text + '"containerEdits": {"env": ["A=1"]}}]}')
+    (good / "b.json").chmod(0o666)
+    bad.chmod(0o1777)
+    found = directories.read([str(good), str(bad)], Trust())
+    assert found.devices() == ["good.example/a=0"]
+    assert [finding.id for finding in found.findings[str(good / "b.json")]] == ["SPEC_UNTRUSTED"]
+    assert [finding.id for finding in found.findings[str(bad)]] == ["SPEC_UNTRUSTED"]
+    assert found.searched[1] == (str(bad), f"not trusted: {bad} can be written by everybody")
+    # the control: without trust all of them count
+    assert len(directories.read([str(good), str(bad)]).devices()) == 4

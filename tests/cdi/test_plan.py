@@ -24,7 +24,7 @@ G0, G1 = "acme.example/gpu=0", "acme.example/gpu=1"
 
 def _found(tmp_path: Path, devices: dict[str, Json], spec_edits: Json | None = None) -> Directories:
     (tmp_path / "a.json").write_text(json.dumps(document(devices, spec_edits)))
-    return directories.open([str(tmp_path)])
+    return directories.read([str(tmp_path)])
 
 
 def test_spec_level_edits_come_once_before_the_first_device_of_their_file(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_spec_level_edits_come_once_before_the_first_device_of_their_file(tmp_pa
 
 def test_a_file_without_spec_level_edits_has_no_origin_for_them(tmp_path: Path) -> None:
     put(tmp_path / "a.json", "0")
-    made = plan.make([G0], directories.open([str(tmp_path)]))
+    made = plan.make([G0], directories.read([str(tmp_path)]))
     assert made.to_json() == {
         "devices": [G0],
         "origins": [{"spec": f"{tmp_path}/a.json", "device": "0", "edits": {"env": ["FROM=x"]}}],
@@ -46,7 +46,7 @@ def test_a_file_without_spec_level_edits_has_no_origin_for_them(tmp_path: Path) 
 
 
 def test_no_name_makes_an_empty_plan(tmp_path: Path) -> None:
-    assert plan.make([], directories.open([str(tmp_path)])).to_json() == {"devices": [], "origins": [], "findings": []}
+    assert plan.make([], directories.read([str(tmp_path)])).to_json() == {"devices": [], "origins": [], "findings": []}
 
 
 HOST = FakeNodes(
@@ -148,7 +148,7 @@ def test_unknown_names_are_all_told_in_order_and_nothing_is_resolved(tmp_path: P
     put(tmp_path / "a.json", "0")
     nodes = FakeNodes({})
     with pytest.raises(plan.UnresolvedError) as caught:
-        plan.make(["z.z/z=1", G0, "b.b/b=2", "z.z/z=1"], directories.open([str(tmp_path)]), lookup=nodes)
+        plan.make(["z.z/z=1", G0, "b.b/b=2", "z.z/z=1"], directories.read([str(tmp_path)]), lookup=nodes)
     assert caught.value.names == ["z.z/z=1", "b.b/b=2", "z.z/z=1"]
     assert [finding.id for finding in caught.value.findings] == ["DEVICE_UNKNOWN", "DEVICE_UNKNOWN"]
     assert nodes.asked == []
@@ -157,7 +157,7 @@ def test_unknown_names_are_all_told_in_order_and_nothing_is_resolved(tmp_path: P
 
 def _said(names: list[str], *dirs: Path) -> str:
     with pytest.raises(plan.UnresolvedError) as caught:
-        plan.make(names, directories.open([str(path) for path in dirs]))
+        plan.make(names, directories.read([str(path) for path in dirs]))
     text = str(caught.value)
     assert "\n" not in text
     for words in ("no such file or directory", "permission denied", "executable file not found"):

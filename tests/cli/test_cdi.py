@@ -25,11 +25,11 @@ BROKEN = 'cdiVersion: "0.6.0"\nkind: acme.example/fpga\ndevices:\n- nam: x\n'
 
 
 @pytest.fixture
-def shim(launcher: Path, tmp_path: Path) -> Any:
-    """Run a command; its result. The configuration names one directory, tmp_path/cdi."""
-    specs = tmp_path / "cdi"
+def shim(launcher: Path, trusted_path: Path) -> Any:
+    """Run a command; its result. The configuration names one directory, trusted_path/cdi."""
+    specs = trusted_path / "cdi"
     specs.mkdir()
-    settings = tmp_path / "config.toml"
+    settings = trusted_path / "config.toml"
     settings.write_text(f'[cdi]\nspec-dirs = ["{specs}"]\n')
 
     def run(*words: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -41,14 +41,14 @@ def shim(launcher: Path, tmp_path: Path) -> Any:
     return run
 
 
-def _write(tmp_path: Path, **texts: str) -> Path:
+def _write(trusted_path: Path, **texts: str) -> Path:
     for name, text in texts.items():
-        (tmp_path / "cdi" / f"{name}.yaml").write_text(text)
-    return tmp_path / "cdi"
+        (trusted_path / "cdi" / f"{name}.yaml").write_text(text)
+    return trusted_path / "cdi"
 
 
-def test_list_shows_devices_and_where_they_come_from(shim: Any, tmp_path: Path) -> None:
-    specs = _write(tmp_path, gpu=GPU, nic=NIC)
+def test_list_shows_devices_and_where_they_come_from(shim: Any, trusted_path: Path) -> None:
+    specs = _write(trusted_path, gpu=GPU, nic=NIC)
     done = shim("cdi", "list")
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
@@ -61,8 +61,8 @@ def test_list_shows_devices_and_where_they_come_from(shim: Any, tmp_path: Path) 
     ]
 
 
-def test_list_names_refused_files_and_serves_their_neighbours(shim: Any, tmp_path: Path) -> None:
-    _write(tmp_path, gpu=GPU, broken=BROKEN)
+def test_list_names_refused_files_and_serves_their_neighbours(shim: Any, trusted_path: Path) -> None:
+    _write(trusted_path, gpu=GPU, broken=BROKEN)
     done = shim("cdi", "list")
     assert done.returncode == 1
     assert "acme.example/gpu=0" in done.stdout
@@ -71,17 +71,17 @@ def test_list_names_refused_files_and_serves_their_neighbours(shim: Any, tmp_pat
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_list_has_forms_for_programs(shim: Any, tmp_path: Path, form: str) -> None:
-    specs = _write(tmp_path, gpu=GPU)
+def test_list_has_forms_for_programs(shim: Any, trusted_path: Path, form: str) -> None:
+    specs = _write(trusted_path, gpu=GPU)
     found = yaml.safe_load(shim("cdi", "list", "-o", form).stdout)
     assert found["devices"][0] == {"name": "acme.example/gpu=0", "spec": f"{specs}/gpu.yaml"}
     assert found["directories"] == [{"path": str(specs), "state": "ok"}]
     assert found["findings"] == []
 
 
-def test_list_verbose_shows_shadowed_and_conflicting_devices(shim: Any, tmp_path: Path) -> None:
-    specs = _write(tmp_path, a=GPU, b=NIC, c=NIC)
-    high = tmp_path / "high"
+def test_list_verbose_shows_shadowed_and_conflicting_devices(shim: Any, trusted_path: Path) -> None:
+    specs = _write(trusted_path, a=GPU, b=NIC, c=NIC)
+    high = trusted_path / "high"
     high.mkdir()
     (high / "gpu.yaml").write_text(GPU)
     done = shim("cdi", "list", "-v", "--spec-dir", specs, "--spec-dir", high)
@@ -95,14 +95,14 @@ def test_list_verbose_shows_shadowed_and_conflicting_devices(shim: Any, tmp_path
     assert "SPEC_CONFLICT" in done.stderr
 
 
-def test_a_single_file_can_stand_in_for_a_directory(shim: Any, tmp_path: Path) -> None:
-    path = tmp_path / "one.yaml"
+def test_a_single_file_can_stand_in_for_a_directory(shim: Any, trusted_path: Path) -> None:
+    path = trusted_path / "one.yaml"
     path.write_text(NIC)
     assert "other.example/nic=1" in shim("cdi", "list", "--spec-dir", path).stdout
 
 
-def test_validate_is_quiet_about_good_files_and_exact_about_bad_ones(shim: Any, tmp_path: Path) -> None:
-    specs = _write(tmp_path, gpu=GPU, broken=BROKEN)
+def test_validate_is_quiet_about_good_files_and_exact_about_bad_ones(shim: Any, trusted_path: Path) -> None:
+    specs = _write(trusted_path, gpu=GPU, broken=BROKEN)
     good = shim("cdi", "validate", specs / "gpu.yaml")
     assert (good.returncode, good.stdout) == (0, f"{specs}/gpu.yaml: valid\n")
     bad = shim("cdi", "validate", specs / "broken.yaml")
@@ -124,8 +124,8 @@ def test_validate_reads_standard_input(shim: Any) -> None:
     assert "SPEC_SYNTAX" in shim("cdi", "validate", "-", stdin="").stderr
 
 
-def test_validate_of_a_directory_sees_conflicts_and_files_that_nobody_reads(shim: Any, tmp_path: Path) -> None:
-    specs = _write(tmp_path, a=GPU, b=GPU)
+def test_validate_of_a_directory_sees_conflicts_and_files_that_nobody_reads(shim: Any, trusted_path: Path) -> None:
+    specs = _write(trusted_path, a=GPU, b=GPU)
     (specs / "c.yml").write_text(GPU)
     done = shim("cdi", "validate", specs)
     assert done.returncode == 1
@@ -133,22 +133,22 @@ def test_validate_of_a_directory_sees_conflicts_and_files_that_nobody_reads(shim
     assert "SPEC_NAME" in done.stderr
 
 
-def test_validate_says_that_a_file_is_missing(shim: Any, tmp_path: Path) -> None:
-    done = shim("cdi", "validate", tmp_path / "none.yaml")
+def test_validate_says_that_a_file_is_missing(shim: Any, trusted_path: Path) -> None:
+    done = shim("cdi", "validate", trusted_path / "none.yaml")
     assert done.returncode == 1
     assert "SPEC_UNREADABLE" in done.stderr
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "bundle" / "config.json"
+def config(trusted_path: Path) -> Path:
+    path = trusted_path / "bundle" / "config.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"ociVersion": "1.0.2", "x-unknown": {"kept": 1}, "process": {"env": ["PATH=/bin"]}}))
     return path
 
 
-def test_inject_prints_a_plain_config(shim: Any, tmp_path: Path, config: Path) -> None:
-    _write(tmp_path, gpu=GPU, nic=NIC)
+def test_inject_prints_a_plain_config(shim: Any, trusted_path: Path, config: Path) -> None:
+    _write(trusted_path, gpu=GPU, nic=NIC)
     before = config.read_text()
     done = shim("cdi", "inject", config, "acme.example/gpu=1", "other.example/nic=0")
     assert done.returncode == 0, done.stderr
@@ -160,15 +160,15 @@ def test_inject_prints_a_plain_config(shim: Any, tmp_path: Path, config: Path) -
     assert config.read_text() == before
 
 
-def test_inject_takes_a_bundle_a_pattern_and_standard_input(shim: Any, tmp_path: Path, config: Path) -> None:
-    _write(tmp_path, gpu=GPU)
+def test_inject_takes_a_bundle_a_pattern_and_standard_input(shim: Any, trusted_path: Path, config: Path) -> None:
+    _write(trusted_path, gpu=GPU)
     for source, stdin in ((str(config.parent), ""), ("-", config.read_text())):
         done = shim("cdi", "inject", source, "acme.example/gpu=*", stdin=stdin)
         assert json.loads(done.stdout)["process"]["env"] == ["PATH=/bin", "GPU=1"]  # the later device wins
 
 
-def test_inject_writes_in_place_with_mode_kept(shim: Any, tmp_path: Path, config: Path) -> None:
-    _write(tmp_path, gpu=GPU)
+def test_inject_writes_in_place_with_mode_kept(shim: Any, trusted_path: Path, config: Path) -> None:
+    _write(trusted_path, gpu=GPU)
     config.chmod(0o600)
     assert shim("cdi", "inject", "--in-place", config, "acme.example/gpu=0").returncode == 0
     assert "GPU=0" in config.read_text()
@@ -176,15 +176,15 @@ def test_inject_writes_in_place_with_mode_kept(shim: Any, tmp_path: Path, config
     assert os.listdir(config.parent) == ["config.json"]
 
 
-def test_inject_writes_to_another_file(shim: Any, tmp_path: Path, config: Path) -> None:
-    _write(tmp_path, gpu=GPU)
-    target = tmp_path / "out.json"
+def test_inject_writes_to_another_file(shim: Any, trusted_path: Path, config: Path) -> None:
+    _write(trusted_path, gpu=GPU)
+    target = trusted_path / "out.json"
     assert shim("cdi", "inject", "--to", target, config, "acme.example/gpu=0").stdout == ""
     assert json.loads(target.read_text())["process"]["env"][-1] == "GPU=0"
 
 
-def test_inject_shows_a_diff_and_writes_nothing_on_a_dry_run(shim: Any, tmp_path: Path, config: Path) -> None:
-    _write(tmp_path, gpu=GPU)
+def test_inject_shows_a_diff_and_writes_nothing_on_a_dry_run(shim: Any, trusted_path: Path, config: Path) -> None:
+    _write(trusted_path, gpu=GPU)
     before = config.read_text()
     done = shim("cdi", "inject", "--in-place", "--dry-run", config, "acme.example/gpu=0")
     assert '+      "GPU=0"' in done.stdout
@@ -193,9 +193,9 @@ def test_inject_shows_a_diff_and_writes_nothing_on_a_dry_run(shim: Any, tmp_path
 
 @pytest.mark.parametrize("name", ["acme.example/gpu=7", "none.example/*=*"])
 def test_inject_of_a_name_that_nobody_serves_changes_nothing(
-    shim: Any, tmp_path: Path, config: Path, name: str
+    shim: Any, trusted_path: Path, config: Path, name: str
 ) -> None:
-    _write(tmp_path, gpu=GPU)
+    _write(trusted_path, gpu=GPU)
     before = config.read_text()
     done = shim("cdi", "inject", "--in-place", config, "acme.example/gpu=0", name)
     assert done.returncode == 1
@@ -237,8 +237,8 @@ def test_version_says_what_is_installed(shim: Any) -> None:
     assert shim("version").stdout.startswith(f"shim {package.__version__}\n")
 
 
-def test_a_configuration_that_cannot_be_read_is_named(shim: Any, tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("cdi = [")
+def test_a_configuration_that_cannot_be_read_is_named(shim: Any, trusted_path: Path) -> None:
+    (trusted_path / "config.toml").write_text("cdi = [")
     done = shim("cdi", "list")
     assert done.returncode == 1
     assert "SETTINGS" in done.stderr

@@ -24,7 +24,7 @@ def run(case: dict[str, Any], tmpdir: str) -> str | None:
     given, expected = case["input"], placed(case["expect"], tmpdir)
     dirs = placed(given["dirs"], tmpdir)
     with scene(given["entries"], tmpdir):
-        found = directories.open(dirs)
+        found = directories.read(dirs)
         queries = sorted({*placed(given["queries"], tmpdir), *expected.get("get", ())})
         got, rule = describe(found, queries), by_our_rule(dirs, queries)
     if "error" in expected:

@@ -48,8 +48,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, modules: Path) -> Scene:
-    return Scene(tmp_path, modules)
+def scene(trusted_path: Path, modules: Path) -> Scene:
+    return Scene(trusted_path, modules)
 
 
 def _env(scene: Scene) -> Any:

@@ -7,9 +7,11 @@ for every container with a device: take it out, or defend it here.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,16 +23,17 @@ HOT = {
     "shim",
     "shim.cdi",
     "shim.cdi.annotations",
-    "shim.cdi.directories",
     "shim.cdi.edits",
     "shim.cdi.fastjson",
     "shim.cdi.findings",
+    "shim.cdi.index",
     "shim.cdi.names",
     "shim.cdi.paths",
     "shim.cdi.plan",
     "shim.create",
     "shim.create.become",
     "shim.create.bundle",
+    "shim.create.known",
     "shim.create.report",
     "shim.create.request",
     "shim.create.settings",
@@ -39,15 +42,17 @@ HOT = {
     "shim.host.identity",
     "shim.host.nodes",
 }
-# What reading a spec adds; YAML adds PyYAML with all that it drags in, which is why there will be an index.
+# What a missing or stale index adds. A spec in YAML adds PyYAML with all that it drags in: hence the index.
 SPEC_READER = {
     "math",  # builtin
+    "shim.cdi.directories",
     "shim.cdi.decode",
     "shim.cdi.jsontext",
     "shim.cdi.rules",
     "shim.cdi.scalars",
     "shim.cdi.spec",
     "shim.cdi.versions",
+    "shim.host.trust",
 }
 
 SPEC = {
@@ -55,51 +60,66 @@ SPEC = {
     "kind": "acme.example/gpu",
     "devices": [{"name": "0", "containerEdits": {"env": ["A=1"]}}],
 }
+ASKING = {"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}}
 
 
-def _python(*arguments: str) -> set[str]:
-    """Modules loaded by a run of the interpreter, by its own report."""
-    command = [sys.executable, "-I", "-S", "-B", "-X", "importtime", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
-    assert done.returncode == 0, done.stderr
+def _modules(report: str) -> set[str]:
+    """What -X importtime tells of."""
+    lines = [line for line in report.splitlines() if line.startswith("import time:")]
     return {line.rpartition("|")[2].strip() for line in lines} - {"imported package"}
 
 
+@pytest.fixture(scope="module")
+def bare() -> set[str]:
+    """What the interpreter loads by itself."""
+    command = [sys.executable, "-I", "-S", "-B", "-X", "importtime", "-c", "pass"]
+    return _modules(subprocess.run(command, capture_output=True, text=True, check=True).stderr)
+
+
+class Creates:
+    """Creates in a /run of their own, where the only spec lies in /run/cdi; the low-level runtime is /bin/true."""
+
+    def __init__(self, modules: Path, directory: Path, bare: set[str]) -> None:
+        self._main = modules / "shim" / "__main__.py"
+        self._directory = directory
+        self._bare = bare
+
+    def __call__(self, config: Any, spec: str, name: str = "x.json", *, warm: bool) -> set[str]:
+        """Modules that one create loads beyond a bare start; `warm`: after another one, when an index is there."""
+        (self._directory / name).write_text(spec)
+        (self._directory / "config.json").write_text(json.dumps(config))
+        words = ["low=/bin/true", "name=shim", "self=/x/shim", "verb=create", "bundle=/run/b", "--", "true"]
+        start = [sys.executable, "-I", "-S", "-B"]
+        create = shlex.join([str(self._main), "create", *words])
+        here = shlex.quote(str(self._directory))
+        lines = [
+            "mount -t tmpfs -o mode=0755 tmpfs /run && mkdir /run/cdi /run/b",
+            f"cp {here}/{name} /run/cdi/ && cp {here}/config.json /run/b/",
+            # an index is written only when the specs have been at rest for a while
+            f"sleep 0.3; {shlex.join(start)} {create} || exit 1" if warm else "true",
+            f"exec {shlex.join(start)} -X importtime {create}",
+        ]
+        command = ["unshare", "--mount", "env", "-u", "SHIM_CONFIG", "sh", "-c", "\n".join(lines)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return _modules(done.stderr) - self._bare
+
+
 @pytest.fixture
-def created(tmp_path: Path, modules: Path) -> object:
-    """Run a create to its end (the low-level runtime is /bin/true); the modules beyond a bare start."""
-
-    def run(config: dict[str, object], spec: str = "", name: str = "x.json") -> set[str]:
-        (tmp_path / "cdi").mkdir()
-        if spec:
-            (tmp_path / "cdi" / name).write_text(spec)
-        (tmp_path / "config.json").write_text(json.dumps(config))
-        main = str(modules / "shim" / "__main__.py")
-        start = "import sys; sys.argv[0] = sys.argv.pop(1); sys.path.insert(0, sys.argv.pop(1))"
-        redirect = f"import shim.cdi.directories as d; d.DEFAULT = ({str(tmp_path / 'cdi')!r},)"
-        recipe = f"{start}; {redirect}; from shim.create import main; main(sys.argv[1:])"
-        words = ["low=/bin/true", "name=shim", "self=/x/shim", "verb=create", f"bundle={tmp_path}", "--", "true"]
-        return _python("-c", recipe, main, str(modules), *words) - _python("-c", "pass")
-
-    return run
+def created(modules: Path, trusted_path: Path, bare: set[str]) -> Creates:
+    return Creates(modules, trusted_path, bare)
 
 
-ASKING: dict[str, object] = {"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}}
+@pytest.mark.parametrize("config", [{}, ASKING], ids=["that asks for nothing", "that asks"])
+def test_a_warm_create_loads_the_hot_modules_alone(created: Creates, config: Any) -> None:
+    assert created(config, f"# YAML\n{json.dumps(SPEC)}", "x.yaml", warm=True) == HOT
 
 
-def test_a_create_that_asks_for_nothing_loads_the_hot_modules_alone(created: object) -> None:
-    assert callable(created)
-    assert created({}) == HOT
+def test_a_cold_create_with_a_json_spec_adds_the_spec_reader(created: Creates) -> None:
+    assert created(ASKING, json.dumps(SPEC), warm=False) == HOT | SPEC_READER
 
 
-def test_a_create_with_a_json_spec_adds_the_spec_reader(created: object) -> None:
-    assert callable(created)
-    assert created(ASKING, json.dumps(SPEC)) == HOT | SPEC_READER
-
-
-def test_a_create_with_a_yaml_spec_adds_pyyaml(created: object) -> None:
-    assert callable(created)
-    loaded = created(ASKING, f"# YAML\n{json.dumps(SPEC)}", "x.yaml")
-    assert loaded >= HOT | SPEC_READER | {"yaml"}
+def test_a_cold_create_with_a_yaml_spec_adds_pyyaml_and_what_it_needs(created: Creates) -> None:
+    loaded = created(ASKING, f"# YAML\n{json.dumps(SPEC)}", "x.yaml", warm=False)
+    assert loaded >= HOT | SPEC_READER | {"yaml", "shim.cdi.yamltext"}
     assert not loaded & {"json", "typing", "logging", "subprocess", "dataclasses", "pathlib", "click", "rich"}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ ALICE, BOB, NOBODY = 4242, 4343, 65534
 
 
 @pytest.fixture
-def safe() -> Iterator[Path]:
-    """A directory that root alone can write, with all directories above it: pytest's tmp_path lies below /tmp."""
-    with tempfile.TemporaryDirectory(prefix="trust-", dir="/root") as directory:
-        yield Path(directory)
+def safe(trusted_path: Path) -> Path:
+    """A directory that root alone can write, with all directories above it."""
+    return trusted_path
 
 
 def root() -> Trust:
@@ -147,17 +145,13 @@ def test_a_plain_user_trusts_himself_and_root_in_a_real_process(safe: Path) -> N
     """No arguments: everything is found out by the process itself, here one that became alice."""
     mine = _make(safe / "mine", ALICE, ALICE, 0o644)
     other = _make(safe / "other", BOB, BOB, 0o644)
-    os.chmod("/root", 0o711)  # so that she can look at it
-    safe.chmod(0o755)
-    try:
-        child = os.fork()
-        if child == 0:
-            os.setgroups([])
-            os.setresgid(ALICE, ALICE, ALICE)
-            os.setresuid(ALICE, ALICE, ALICE)
-            trust = Trust()
-            good = trust.objection(str(mine)) == "" and trust.objection("/etc/passwd") == ""
-            os._exit(0 if good and trust.objection(str(other)) else 1)
-        assert os.waitpid(child, 0)[1] == 0
-    finally:
-        os.chmod("/root", 0o700)
+    safe.chmod(0o755)  # so that she can look at it
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresgid(ALICE, ALICE, ALICE)
+        os.setresuid(ALICE, ALICE, ALICE)
+        trust = Trust()
+        good = trust.objection(str(mine)) == "" and trust.objection("/etc/passwd") == ""
+        os._exit(0 if good and trust.objection(str(other)) else 1)
+    assert os.waitpid(child, 0)[1] == 0

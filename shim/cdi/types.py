@@ -1,0 +1,62 @@
+"""Types that only a type checker reads: what a plan needs, be it read from directories or from the index.
+
+Never imported when the program runs, since `typing` costs 12 ms.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from shim.cdi.findings import Finding
+
+
+class ServingSpec(Protocol):
+    """What a plan needs of a spec."""
+
+    @property
+    def path(self) -> str:
+        """The spec file."""
+
+    @property
+    def edits(self) -> dict[str, Any]:
+        """The edits that go with every device."""
+
+    @property
+    def devices(self) -> dict[str, dict[str, Any]]:
+        """Name -> container edits; at least the device that was looked up."""
+
+
+class Served(Protocol):
+    """The devices that spec directories serve: Directories, or Indexed."""
+
+    @property
+    def dirs(self) -> list[str]:
+        """The directories, lowest priority first."""
+
+    @property
+    def searched(self) -> list[tuple[str, str]]:
+        """(directory, "ok" or what hinders)."""
+
+    @property
+    def findings(self) -> dict[str, list[Finding]]:
+        """Path -> what is wrong with it."""
+
+    @property
+    def conflicts(self) -> dict[str, list[str]]:
+        """Qualified name -> files of one directory that all define it."""
+
+    @property
+    def shadowed(self) -> list[tuple[str, str, str]]:
+        """(qualified name, path that loses, path that serves it)."""
+
+    def get(self, name: str) -> tuple[ServingSpec, str] | None:
+        """The spec that serves a device, and the device's name in it."""
+
+    def devices(self) -> list[str]:
+        """All qualified names, sorted."""
+
+    def kinds(self) -> list[str]:
+        """VENDOR/CLASS of all usable specs, sorted."""
+
+    def refused(self) -> list[Finding]:
+        """The first fault of each file that could not be used."""

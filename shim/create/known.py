@@ -1,0 +1,66 @@
+"""What is known before a create: the configuration and the devices, from the index or from the files. HOT.
+
+The warm way opens one file. The cold way reads the configuration and every spec, and leaves an index for the next.
+"""
+
+from __future__ import annotations
+
+from shim.cdi import index
+from shim.create import settings
+from shim.host import identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.cdi.types import Served
+    from shim.create.settings import Settings
+
+
+def load(*, fresh: bool = False) -> tuple[Settings, Served]:
+    """The configuration and the devices that go with it.
+
+    Arguments:
+        fresh: read the files even where there is an index, and write it anew.
+    Raises:
+        CdiError: SETTINGS, see settings.load.
+    """
+    path = settings.find()
+    place = index_path(path)
+    found = index.load(place) if place and not fresh else None
+    if found:
+        return settings.Settings.from_json(found.settings), found
+    return _read(path, place)
+
+
+def index_path(path: str) -> str:
+    """The index that belongs to a configuration file; "" where there is no place for one.
+
+    Arguments:
+        path: the configuration file, whether or not it exists.
+    """
+    directory = identity.run_dir()
+    if not directory:
+        return ""
+    return f"{directory}/index" if path == settings.SYSTEM_FILE else f"{directory}/index-{_short(path):016x}"
+
+
+def _short(text: str) -> int:
+    """FNV-1a, 64 bits: a file name for a path. A clash costs time only, since an index names its inputs."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode("utf-8", "surrogateescape"):
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def _read(path: str, place: str) -> tuple[Settings, Served]:
+    # Late: only where the index is missing or stale; they are what it saves.
+    from shim.cdi import directories
+    from shim.host.trust import Trust
+
+    trust = Trust()
+    inputs = index.Inputs()
+    inputs.note(path)
+    found = settings.load(path)
+    served = directories.read(found.spec_dirs, trust, inputs)
+    if place:
+        index.write(place, inputs, sorted(trust.places), found.to_json(), served)
+    return found, served
