@@ -375,16 +375,26 @@ static void prepare_python(const char *part)
 }
 
 /*
- * Ends the command line and starts Python. LD_* would reach Python's loader: the names get a prefix. So do names that
- * already have it, so that Python can undo it for each name without having to know which is which.
+ * Variables that must not reach Python's loader: it would obey LD_*, and it writes into GLIBC_TUNABLES, so that the value
+ * could not be handed on. Their names get a prefix. So do names that have it already: then Python can take one prefix off
+ * whatever has one, without knowing which is which.
  */
+static bool is_for_loader(const char *variable)
+{
+    static const char *const beginnings[] = { "LD_", "GLIBC_TUNABLES=", KEEP };
+    for (size_t i = 0; i < ENTRIES(beginnings); i++)
+        if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Ends the command line and starts Python. */
 __attribute__((noreturn)) static void become_python(void)
 {
     add(NULL);
     size_t environment = out.count;
     for (char **variable = environ; *variable; variable++) {
-        bool is_kept = strncmp(*variable, "LD_", 3) == 0 || strncmp(*variable, KEEP, sizeof KEEP - 1) == 0;
-        if (is_kept)
+        if (is_for_loader(*variable))
             add_joined(KEEP, *variable);
         else
             add(*variable);

@@ -1,0 +1,189 @@
+"""The command lines of runc and crun once more, in another way: what the C grammar is compared with.
+
+runc is modelled as its library works: Go's flag package for the global options; behind the verb first the known options
+are moved in front of the operands, each together with the word behind it, then the flag package reads the result. Newer
+runc (urfave/cli 3) reads from left to right instead; where the two part, as in `create -x id --bundle`, whose bundle is
+"-x" for the old one and missing for the new one, the model does not answer. crun is modelled by Python's getopt, which
+follows the same rules as the C library's. A model answers only where the runtime would go on to open the bundle;
+everything that it refuses is None.
+"""
+
+from __future__ import annotations
+
+import getopt
+from dataclasses import dataclass, field
+
+TRUE = {"1", "t", "T", "true", "TRUE", "True"}
+FALSE = {"0", "f", "F", "false", "FALSE", "False"}
+
+RUNC_GLOBAL = {
+    "debug": False,
+    "log": True,
+    "log-format": True,
+    "root": True,
+    "criu": True,
+    "systemd-cgroup": False,
+    "rootless": True,
+    "help": False,
+    "h": False,
+    "version": False,
+    "v": False,
+}
+RUNC_CREATE = {
+    "bundle": True,
+    "b": True,
+    "console-socket": True,
+    "pid-file": True,
+    "no-pivot": False,
+    "no-new-keyring": False,
+    "preserve-fds": True,
+    "help": False,
+    "h": False,
+}
+RUNC_VERBS = {
+    "create": RUNC_CREATE,
+    "run": RUNC_CREATE | {"detach": False, "d": False, "keep": False, "no-subreaper": False},
+}
+
+CRUN_GLOBAL = ["debug", "cgroup-manager=", "systemd-cgroup", "log=", "log-format=", "root=", "rootless=", "version"]
+CRUN_CREATE = ["bundle=", "config=", "console-socket=", "preserve-fds=", "no-pivot", "pid-file=", "no-subreaper"]
+CRUN_ALWAYS = ["help", "usage", "program-name="]
+CRUN_VERBS = {
+    "create": ("b:f:?", [*CRUN_CREATE, "no-new-keyring", *CRUN_ALWAYS]),
+    "run": ("b:f:d?", [*CRUN_CREATE, "no-new-keyring", "detach", *CRUN_ALWAYS]),
+}
+
+
+@dataclass
+class Accepted:
+    """A create or run that the runtime goes on with."""
+
+    verb: str
+    at: int
+    id: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+
+
+class RefusedError(Exception):
+    """The runtime stops with an error or a help text."""
+
+
+def _go_flags(known: dict[str, bool], words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Go's flag package: values by option, and the words from the first operand on."""
+    values: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest[0]
+        if len(word) < 2 or word[0] != "-":
+            break
+        rest.pop(0)
+        if word == "--":
+            break
+        name = word[2:] if word.startswith("--") else word[1:]
+        if not name or name[0] in "-=":
+            raise RefusedError(word)
+        name, equals, value = name.partition("=")
+        if name not in known:
+            raise RefusedError(word)
+        if not known[name]:
+            value = value if equals else "true"
+            if value not in TRUE | FALSE:
+                raise RefusedError(word)
+        elif not equals:
+            if not rest:
+                raise RefusedError(word)
+            value = rest.pop(0)
+        values[name] = value
+    return values, rest
+
+
+def _one_form_each(values: dict[str, str]) -> None:
+    for long in ("bundle", "detach", "help", "version"):
+        if long in values and long[0] in values:
+            raise RefusedError(long)
+        if long[0] in values:
+            values[long] = values.pop(long[0])
+
+
+def _reordered(known: dict[str, bool], words: list[str]) -> list[str]:
+    """The command library moves options in front of the operands, each with the word behind it if that is none."""
+
+    def is_known(word: str) -> bool:
+        return word[:1] == "-" and word not in {"-", "--"} and word.lstrip("-").partition("=")[0] in known
+
+    moved: list[str] = []
+    left: list[str] = []
+    expects_value = False
+    for index, word in enumerate(words):
+        if expects_value and not is_known(word) and not word.startswith("-"):
+            expects_value = False
+            moved.append(word)
+        elif word == "--":
+            return moved + left + words[index:]
+        elif is_known(word):
+            moved.append(word)
+            expects_value = "=" not in word
+        else:
+            left.append(word)
+    return moved + left
+
+
+def _from_left_to_right(known: dict[str, bool], words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The same for newer runc, which goes on behind an operand."""
+    values: dict[str, str] = {}
+    operands: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return values, operands + rest
+        if word[:1] != "-" or word == "-":
+            operands.append(word)
+            continue
+        takes_word = known.get(word.lstrip("-"), False)
+        found, _ = _go_flags(known, [word, *rest[:1]] if takes_word else [word])
+        values |= found
+        rest = rest[takes_word:]
+    return values, operands
+
+
+def runc(argv: list[str]) -> Accepted | None:
+    """What runc does with a command line."""
+    try:
+        values, rest = _go_flags(RUNC_GLOBAL, argv[1:])
+        _one_form_each(values)
+        if not rest or rest[0] not in RUNC_VERBS or values.get("help") in TRUE or values.get("version") in TRUE:
+            return None
+        verb = rest[0]
+        found, operands = _go_flags(RUNC_VERBS[verb], _reordered(RUNC_VERBS[verb], rest[1:]))
+        if (found, operands) != _from_left_to_right(RUNC_VERBS[verb], rest[1:]):
+            return None
+        _one_form_each(found)
+        number = found.get("preserve-fds", "0")
+        if len(operands) != 1 or found.get("help") in TRUE or not number.isdigit():
+            return None
+    except RefusedError:
+        return None
+    return Accepted(verb, len(argv) - len(rest), operands[0], values | found)
+
+
+def crun(argv: list[str]) -> Accepted | None:
+    """What crun 1.8 does with a command line."""
+    try:
+        values, rest = getopt.getopt(argv[1:], "vV?", [*CRUN_GLOBAL, *CRUN_ALWAYS])
+        if not rest or rest[0] not in CRUN_VERBS:
+            return None
+        found, operands = getopt.getopt(rest[1:], *CRUN_VERBS[rest[0]])
+    except getopt.GetoptError:
+        return None
+    said = {name.lstrip("-"): value for name, value in values + found}
+    if len(operands) != 1 or said.keys() & {"help", "usage", "?", "version", "v", "V"}:
+        return None
+    said |= {
+        long: value for name, value in found for short, long in (("-b", "bundle"), ("-f", "config")) if name == short
+    }
+    for name, value in found:  # the last one wins, whichever form it has
+        long = {"-b": "bundle", "--bundle": "bundle", "-f": "config", "--config": "config"}.get(name)
+        if long:
+            said[long] = value
+    return Accepted(rest[0], len(argv) - len(rest), operands[0], said)

@@ -1,0 +1,401 @@
+"""The grammar: which word is the verb, where the bundle is, what is ours. By tables, models, runtimes and engines."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from native import models
+from shim.hooks import core
+
+TRACES: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "data/engine-traces.json").read_text())
+
+# a command line in one string, and what must come out: only what is named is compared
+CASES: list[tuple[str, str, str, dict[str, Any]]] = [
+    # --- the verb
+    ("a verb alone", "runc", "runc state x", {"verb": "state", "at": 1, "injects": False}),
+    ("no word at all", "runc", "runc", {"verb": "", "at": 0, "injects": False}),
+    (
+        "create as a value is no verb",
+        "runc",
+        "runc --root create state x",
+        {"verb": "state", "at": 3, "injects": False},
+    ),
+    ("create as an operand is no verb", "runc", "runc delete --force create", {"verb": "delete", "injects": False}),
+    (
+        "an option's value is the next word, whatever it is",
+        "runc",
+        "runc --log --debug create x",
+        {"verb": "create", "at": 3},
+    ),
+    ("a value behind = takes no word", "runc", "runc --log=l create x", {"verb": "create", "at": 2, "log": "l"}),
+    ("an empty value behind = is a value", "runc", "runc --log= create x", {"verb": "create", "at": 2, "log": ""}),
+    ("one dash is as good as two for runc", "runc", "runc -log l -debug=true create x", {"at": 4, "log": "l"}),
+    ("a boolean of runc may be false", "runc", "runc --debug=false create x", {"verb": "create", "injects": True}),
+    ("-- ends the global options", "runc", "runc --debug -- create x", {"verb": "create", "at": 3, "injects": True}),
+    ("-- ends crun's as well", "crun", "crun -- run x", {"verb": "run", "at": 2, "injects": True}),
+    ("a single dash is a word", "runc", "runc - create", {"verb": "-", "injects": False}),
+    ("verbs are not abbreviated", "crun", "crun creat x", {"verb": "creat", "injects": False}),
+    # --- questions
+    ("help in front of the verb is a question", "runc", "runc --help create x", {"verb": "create", "injects": False}),
+    ("so is the version", "runc", "runc -v create x", {"injects": False}),
+    ("help=false is none", "runc", "runc --help=false create x", {"injects": True}),
+    ("the last help counts", "runc", "runc -h -h=0 create x", {"injects": True}),
+    ("help behind the verb is a question", "runc", "runc create x -h", {"injects": False}),
+    ("crun answers at once", "crun", "crun --help create x", {"verb": "", "injects": False}),
+    ("crun answers to -? behind the verb", "crun", "crun create -? x", {"injects": False}),
+    ("crun answers to a beginning of usage", "crun", "crun create --us x", {"injects": False}),
+    ("crun answers inside a cluster", "crun", "crun run -d?b x y", {"injects": False}),
+    # --- the bundle
+    ("bundle in two words", "runc", "runc create --bundle /b x", {"bundle": "/b", "id": "x"}),
+    ("bundle in one", "runc", "runc create --bundle=/b x", {"bundle": "/b", "id": "x"}),
+    ("bundle with one dash", "runc", "runc create -bundle /b x", {"bundle": "/b", "id": "x"}),
+    ("bundle by its letter", "runc", "runc run -b /b x", {"bundle": "/b", "id": "x"}),
+    ("bundle by its letter and =", "runc", "runc run -b=/b x", {"bundle": "/b", "id": "x"}),
+    ("runc accepts options behind the id", "runc", "runc create x --bundle /b", {"bundle": "/b", "id": "x"}),
+    ("the last bundle counts", "runc", "runc create --bundle /a --bundle /b x", {"bundle": "/b"}),
+    ("an empty bundle of runc is the working directory", "runc", "runc create --bundle /a --bundle= x", {"bundle": ""}),
+    ("a bundle may be called --", "runc", "runc create --bundle -- x", {"bundle": "--", "id": "x"}),
+    ("behind -- there are no options", "runc", "runc create -- --bundle", {"bundle": "", "id": "--bundle"}),
+    ("crun's letter takes the rest of the word", "crun", "crun create -b/b x", {"bundle": "/b", "id": "x"}),
+    ("and = belongs to it", "crun", "crun create -b=/b x", {"bundle": "=/b"}),
+    ("crun has clusters", "crun", "crun run -db /b x", {"bundle": "/b", "id": "x"}),
+    ("crun has abbreviations", "crun", "crun create --bun /b x", {"bundle": "/b", "id": "x"}),
+    ("one dash is a cluster for crun", "crun", "crun create -bundle x", {"bundle": "undle", "id": "x"}),
+    # --- the other values
+    (
+        "crun's config names the file",
+        "crun",
+        "crun create -f other.json -b /b x",
+        {"config": "other.json", "bundle": "/b"},
+    ),
+    ("its plain default is the bundle's", "crun", "crun create --config config.json x", {"config": ""}),
+    (
+        "for runc that is one in the working directory",
+        "runc",
+        "runc create --config config.json x",
+        {"config": "config.json"},
+    ),
+    ("root and log format", "runc", "runc --root /r --log-format=json create x", {"root": "/r", "log_format": "json"}),
+    ("newer runc has the global options behind the verb too", "runc", "runc create --log l x", {"log": "l", "id": "x"}),
+    ("crun's log may be a file by scheme", "crun", "crun --log file:/l create x", {"log": "/l"}),
+    ("or nothing that can be written to", "crun", "crun --log journald:x create x", {"log": ""}),
+    ("an exact name wins over longer ones", "crun", "crun --log l create x", {"log": "l", "unknown": ""}),
+    ("an abbreviation of a global option", "crun", "crun --log-f json create x", {"log_format": "json", "unknown": ""}),
+    ("restore has a bundle but no injection", "runc", "runc restore --bundle /b x", {"bundle": "/b", "injects": False}),
+    (
+        "an option of the other runtime is read as there",
+        "runc",
+        "runc --cgroup-manager disabled create x",
+        {"unknown": ""},
+    ),
+    # --- ours
+    ("a device in two words", "runc", "runc create --device a/b=c x", {"devices": ["a/b=c"], "argv": "runc create x"}),
+    ("a device in one", "runc", "runc run --device=a/b=c x", {"devices": ["a/b=c"], "argv": "runc run x"}),
+    ("a device with one dash", "runc", "runc create -device c x", {"devices": ["c"], "argv": "runc create x"}),
+    (
+        "devices keep their order",
+        "crun",
+        "crun run --device 2 x --device=1",
+        {"devices": ["2", "1"], "argv": "crun run x"},
+    ),
+    (
+        "a device behind -- is not ours",
+        "runc",
+        "runc create -- --device c",
+        {"devices": [], "argv": "runc create -- --device c"},
+    ),
+    (
+        "a device of another verb is not ours",
+        "runc",
+        "runc exec --device c x",
+        {"devices": [], "argv": "runc exec --device c x"},
+    ),
+    ("a device as a value is not ours", "runc", "runc create -b --device x", {"devices": [], "bundle": "--device"}),
+    (
+        "a device without a value stays",
+        "runc",
+        "runc create x --device",
+        {"devices": [], "argv": "runc create x --device"},
+    ),
+    ("crun's abbreviations keep their meaning", "crun", "crun run --de x", {"devices": [], "argv": "crun run --de x"}),
+    # --- unknown options in front of the verb
+    (
+        "unknown, then the verb",
+        "runc",
+        "runc --new create x",
+        {"verb": "create", "at": 2, "unknown": "--new", "injects": True},
+    ),
+    ("unknown with a value", "runc", "runc --new v create x", {"verb": "create", "at": 3, "unknown": "--new"}),
+    ("unknown with a value behind = is certain", "runc", "runc --new=v create x", {"verb": "create", "unknown": ""}),
+    ("two unknown ones", "runc", "runc --a 1 --b create x", {"verb": "create", "at": 4, "injects": True}),
+    ("what creates counts before what does not", "runc", "runc --new run create", {"verb": "run", "at": 2}),
+    (
+        "neither reading creates",
+        "runc",
+        "runc --new state x create",
+        {"verb": "state", "unknown": "", "injects": False},
+    ),
+    ("our device in front of the verb", "runc", "runc --device a/b=c create x", {"unknown": "--device", "devices": []}),
+    ("even in one word", "crun", "crun --device=a/b=c create x", {"unknown": "--device=a/b=c", "verb": "create"}),
+    ("candidates that disagree", "crun", "crun --ro x create y", {"verb": "create", "unknown": ""}),
+    ("a cluster that nobody knows", "crun", "crun -x y create z", {"verb": "create", "at": 3, "unknown": "-x"}),
+]
+
+
+@pytest.mark.parametrize(("runtime", "line", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_command_lines(runtime: str, line: str, expected: dict[str, Any]) -> None:
+    call = core.parse_call(line.split(), runtime)
+    found = {name: getattr(call, name) for name in expected}
+    if "argv" in found:
+        found["argv"] = " ".join(found["argv"])
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "runtime"),
+    [
+        ("/usr/sbin/runc", "runc"),
+        ("/usr/bin/crun", "crun"),
+        ("/opt/crun-vm", "crun"),
+        ("/crun/youki", "runc"),
+        ("crun", "crun"),
+    ],
+)
+def test_the_name_of_the_runtime_tells_its_grammar(path: str, runtime: str) -> None:
+    assert core.grammar_of(path) == runtime
+
+
+def test_bytes_that_are_no_text_survive() -> None:
+    call = core.parse_call(["runc", "create", "-b", "/\udcff", "--device", "\udcfe", "x"], "runc")
+    assert (call.bundle, call.devices, call.argv[-1]) == ("/\udcff", ["\udcfe"], "x")
+
+
+# --- what the installed runtimes say they take --------------------------------------------------------------------
+
+
+def _help(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def _printed_options() -> list[tuple[str, str, str, bool]]:
+    """Every option in the help texts: runtime, verb ("" for a global one), option, whether it takes a value."""
+    found = []
+    for verb in ("", "create", "run"):
+        words = [verb] if verb else []
+        for line in _help("runc", *words, "--help").splitlines():
+            if match := re.match(r"   (--[a-z-]+)( value)?(?:, (-\w)\2?)?  ", line):
+                found += [("runc", verb, name, bool(match[2])) for name in (match[1], match[3]) if name]
+        for line in _help("crun", *words, "--help").splitlines():
+            if match := re.match(r" {2}(?:(-.), |    )((?:-\w, )*)(--[a-z-]+)(=\w+)?(?:  |$)", line):
+                names = [match[1], *re.findall(r"-\w", match[2]), match[3]]
+                found += [("crun", verb, name, bool(match[4])) for name in names if name]
+    return found
+
+
+PRINTED = _printed_options()
+
+
+def test_the_help_texts_are_understood() -> None:
+    """The next test would prove nothing if it found nothing."""
+    assert {("runc", "", "--root", True), ("runc", "run", "-b", True), ("crun", "", "-V", False)} <= set(PRINTED)
+    assert {("crun", "create", "-f", True), ("crun", "run", "--no-pivot", False)} <= set(PRINTED)
+    assert len(PRINTED) > 50
+
+
+@pytest.mark.parametrize(("runtime", "verb", "option", "takes_value"), PRINTED, ids=str)
+def test_every_printed_option_is_known(runtime: str, verb: str, option: str, takes_value: bool) -> None:
+    """An option that takes a value swallows the word behind it; one that takes none leaves it to be what it is."""
+    if option.lstrip("-") in {"help", "h", "?", "usage", "version", "v", "V"}:
+        assert not core.parse_call(
+            [runtime, *filter(None, [verb]), option, *([] if verb else ["create"]), "x"], runtime
+        ).injects
+    elif verb:
+        call = core.parse_call([runtime, verb, option, "--device", "x", "y"], runtime)
+        assert call.devices == ([] if takes_value else ["x"])
+    else:
+        call = core.parse_call([runtime, option, "run", "create", "x"], runtime)
+        assert (call.verb, call.unknown) == ("create" if takes_value else "run", "")
+
+
+# --- what engines call --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=lambda t: f"{t['engine']}-{t['version']}-{t['subcommand']}")
+@pytest.mark.parametrize("runtime", ["runc", "crun"])
+def test_recorded_calls_of_engines(trace: dict[str, Any], runtime: str) -> None:
+    """Engines call both runtimes alike, so each grammar must understand every recorded call."""
+    argv = trace["argv"]
+    call = core.parse_call(argv, runtime)
+    creates = trace["subcommand"] in {"create", "run"}
+    assert call.verb == (trace["subcommand"] or "")
+    assert (call.injects, call.unknown, call.devices, call.argv) == (creates, "", [], argv)
+    if creates:
+        assert call.bundle == argv[argv.index("--bundle") + 1]
+        assert call.id == argv[-1]
+
+
+# --- what models and real runtimes do with odd ones ---------------------------------------------------------------
+
+
+def _words(line: str) -> list[str]:
+    return line.split()
+
+
+VALUES = [*_words("/nope1 /nope2 x -- - create run --bundle -b --device --debug json = 3"), ""]
+
+
+class Words:
+    """The words that make up command lines of a runtime: options with and without value, whole ones, and wrong ones."""
+
+    def __init__(self, before: dict[str, bool], behind: dict[str, bool], whole: list[str], wrong: list[str]) -> None:
+        self.before = self._chunk(before, [word for word in whole if "b" not in word.partition("=")[0]], wrong)
+        self.behind = self._chunk(behind, whole, wrong)
+
+    @staticmethod
+    def _chunk(options: dict[str, bool], whole: list[str], wrong: list[str]) -> st.SearchStrategy[list[str]]:
+        plain = [[name] for name, takes_value in options.items() if not takes_value]
+        valued = [name for name, takes_value in options.items() if takes_value]
+        pairs = st.tuples(st.sampled_from(valued), st.sampled_from(VALUES)).map(list)
+        odd = st.sampled_from([[word] for word in wrong + VALUES])
+        common = st.sampled_from([*plain, *([word] for word in whole)])
+        return st.sampled_from([pairs, pairs, pairs, common, common, common, common, odd]).flatmap(
+            lambda chosen: chosen
+        )
+
+    def command_lines(self) -> st.SearchStrategy[list[str]]:
+        """Command lines that are mostly right: options, the verb, options around the id."""
+        verb = st.sampled_from([["create"], ["run"], ["--", "run"], ["state"]])
+        ident = st.sampled_from([["id"]] * 8 + [["--", "id"], []])
+        chunks = st.tuples(
+            st.lists(self.before, max_size=3),
+            verb.map(lambda words: [words]),
+            st.lists(self.behind, max_size=4),
+            ident.map(lambda words: [words]),
+            st.just([]) | st.lists(self.behind, max_size=2),
+        )
+        return chunks.map(lambda parts: ["r", *(word for part in parts for chunk in part for word in chunk)])
+
+
+def _dashed(options: dict[str, bool]) -> dict[str, bool]:
+    return {dash + name: takes_value for name, takes_value in options.items() for dash in ("-", "--")}
+
+
+def _questions(options: dict[str, bool]) -> list[str]:
+    return [name for name in options if name in {"help", "h", "version", "v"}]
+
+
+def _without_questions(options: dict[str, bool]) -> dict[str, bool]:
+    return {name: takes_value for name, takes_value in options.items() if name not in _questions(options)}
+
+
+RUNC = Words(
+    before=_dashed(_without_questions(models.RUNC_GLOBAL)),
+    behind=_dashed(_without_questions(models.RUNC_VERBS["run"])),
+    whole=_words("--root=/r -log-format=json --log= --help=false -h=0 --debug=T -b=/nope4 --bundle="),
+    wrong=_words("---debug -= --unknown -bx --help -v --keep=maybe --device=x --no-pivot=1"),
+)
+CRUN = Words(
+    before={f"--{name.rstrip('=')}": name.endswith("=") for name in models.CRUN_GLOBAL if name != "version"}
+    | dict.fromkeys(_words("--log-f --roo --rootl --cg --program-name"), True)
+    | {"--sys": False},
+    behind={f"--{name.rstrip('=')}": name.endswith("=") for name in models.CRUN_CREATE}
+    | dict.fromkeys(_words("-b -f --bun --b --pid --pre --cons -db -ddf"), True)
+    | dict.fromkeys(_words("--no-s --detach -d"), False),
+    whole=_words("--log-f=json --roo=/r -b/nope5 -b=/nope6 -dfc.json --config=config.json --bundle= --bu=/nope4"),
+    wrong=_words("--p --l -- -? -v --usage --no-pivot=1 --unknown -x -dx --= --de --d --version"),
+)
+
+
+def agree(argv: list[str], runtime: str, accepted: models.Accepted | None) -> None:
+    """What the model's runtime accepts, the C grammar reads in the same way."""
+    if accepted is None:
+        return
+    call = core.parse_call(argv, runtime)
+    assert (call.verb, call.at, call.injects, call.unknown) == (accepted.verb, accepted.at, True, "")
+    said = accepted.values
+    assert call.bundle == said.get("bundle", "")
+    assert call.id == accepted.id
+    assert call.root == said.get("root", "")
+    assert call.log == said.get("log", "")
+    assert call.log_format == said.get("log-format", "")
+    assert call.config == ("" if said.get("config") == "config.json" else said.get("config", ""))
+
+
+@settings(max_examples=2000, deadline=None)
+@given(RUNC.command_lines())
+@example(["r", "create", "--bundle", "--", "x"])
+@example(["r", "--log", "create", "run", "x", "-b=/nope4"])
+def test_the_grammar_agrees_with_the_model_of_runc(argv: list[str]) -> None:
+    agree(argv, "runc", models.runc(argv))
+
+
+@settings(max_examples=2000, deadline=None)
+@given(CRUN.command_lines())
+@example(["r", "--log-f", "json", "run", "-db/nope5", "x"])
+def test_the_grammar_agrees_with_the_model_of_crun(argv: list[str]) -> None:
+    agree(argv, "crun", models.crun(argv))
+
+
+def _bundle_opened(runtime: str, argv: list[str], cwd: Path) -> str | None:
+    """Which missing bundle the real runtime complains about, None when it complains about something else."""
+    done = subprocess.run(
+        [runtime, *argv[1:]], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    found = re.search(
+        r"(?:chdir|realpath) [`]?(.*?)(?:: no such file|` failed: No such file)", done.stdout + done.stderr
+    )
+    return found[1] if found else None
+
+
+def bundle_calls(words: list[str], verb_words: list[str]) -> st.SearchStrategy[list[str]]:
+    """Command lines that a real runtime can be given: none of them gets beyond a bundle that is not there."""
+    before = st.lists(st.sampled_from(words), max_size=2)
+    bundle = st.sampled_from(["/nope1", "/nope2"])
+    named = st.sampled_from([w for w in verb_words if w.startswith(("--b", "-b", "-db"))])
+    behind = st.lists(st.sampled_from([*verb_words, "x", "--"]), max_size=3)
+    parts = st.tuples(before, st.sampled_from(["create", "run"]), behind, named, bundle, behind)
+    return parts.map(
+        lambda p: ["r", "--root", "r", *p[0], p[1], *p[2], p[3], *([] if "/" in p[3] else [p[4]]), *p[5], "id"]
+    )
+
+
+RUNC_SAFE = _words("--debug -debug=false --log-format=json --systemd-cgroup=false --criu=x --rootless=auto --help=0")
+RUNC_VERB_SAFE = _words("--bundle -bundle -b --b -b=/nope3 --bundle=/nope4 --no-pivot --pid-file=p --preserve-fds=1")
+CRUN_SAFE = _words("--debug --log-f=json --sys --cgroup-m=disabled --rootless=x --log-format=text")
+CRUN_VERB_SAFE = _words("--bundle --bun -b -db --bu=/nope3 -b/nope4 --no-pivot --pid=p --pre=1 -fconfig.json")
+
+
+@pytest.mark.engine
+@settings(max_examples=60, deadline=None)
+@given(argv=bundle_calls(RUNC_SAFE, RUNC_VERB_SAFE))
+def test_real_runc_opens_the_bundle_that_the_grammar_names(
+    argv: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    opened = _bundle_opened("runc", argv, tmp_path_factory.getbasetemp())
+    if opened is not None:
+        assert core.parse_call(argv, "runc").bundle == opened
+
+
+@pytest.mark.engine
+@settings(max_examples=60, deadline=None)
+@given(argv=bundle_calls(CRUN_SAFE, CRUN_VERB_SAFE))
+def test_real_crun_opens_the_bundle_that_the_grammar_names(
+    argv: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    opened = _bundle_opened("crun", argv, tmp_path_factory.getbasetemp())
+    if opened is not None:
+        assert core.parse_call(argv, "crun").bundle == opened
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("runtime", ["runc", "crun"])
+def test_the_real_runtime_names_the_bundle_it_misses(runtime: str, tmp_path: Path) -> None:
+    """Without this the two tests above could pass by never understanding an error."""
+    assert _bundle_opened(runtime, ["r", "--root", "r", "create", "--bundle", "/nope1", "id"], tmp_path) == "/nope1"

@@ -1,0 +1,151 @@
+"""The request scan never says "nothing" where Python's reader would find a request, and says it for real bundles."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from shim.hooks import core
+
+PREFIX = "cdi.k8s.io/"
+
+
+def finds_request(config: bytes) -> bool:
+    """A plain resolver: strict UTF-8, the standard JSON reader, any key with the prefix, however deep."""
+    try:
+        return _has_request(json.loads(config.decode("utf-8")))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _has_request(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(key.startswith(PREFIX) or _has_request(item) for key, item in value.items())
+    return isinstance(value, list) and any(_has_request(item) for item in value)
+
+
+CASES: list[tuple[str, bytes, bool]] = [
+    ("nothing", b"", False),
+    ("an empty object", b"{}", False),
+    ("an annotation", b'{"annotations":{"cdi.k8s.io/x":"a/b=c"}}', True),
+    ("another annotation", b'{"annotations":{"k8s.io/cdi.":"a/b=c"}}', False),
+    ("the key in a value errs towards Python", b'{"process":{"args":["echo","cdi.k8s.io/x"]}}', True),
+    ("the key at the very end of a broken file", b'{"annotations":{"cdi.k8s.io/', True),
+    ("the solidus has an escape of its own", b'{"cdi.k8s.io\\/x":""}', True),
+    ("which counts wherever it stands", b'{"a":"b\\/c"}', True),
+    ("a letter by its number", b'{"\\u0063di.k8s.io/x":""}', True),
+    ("a solidus by its number in capitals", b'{"cdi.k8s.io\\u002Fx":""}', True),
+    ("an escaped backslash is no escape", b'{"a":"\\\\u0063di"}', False),
+    ("an escaped backslash in front of one", b'{"a":"\\\\\\u0063di"}', True),
+    ("what Go escapes of itself", b'{"a":"\\u003c\\u003e\\u0026\\u2028\\u2029\\u0000\\u001b\\u007f"}', False),
+    ("short escapes", b'{"a":"\\" \\\\ \\b \\f \\n \\r \\t"}', False),
+    ("a letter that no needle holds", b'{"a":"\\u0041"}', False),
+    ("a surrogate pair", b'{"a":"\\ud83d\\ude00"}', False),
+    ("four digits that are none count", b'{"a":"\\u00zz"}', True),
+    ("so does an escape that is cut off", b'{"a":"\\u00', True),
+    ("a backslash at the very end", b'{"a":"\\', False),
+    ("bytes that are no text", b'\xff\xfe{"\x00c\x00d"}', False),
+    ("a NUL in front hides nothing", b"\0cdi.k8s.io/", True),
+]
+
+
+@pytest.mark.parametrize(("config", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_bytes(config: bytes, expected: bool) -> None:
+    assert core.asks(config) is expected
+    assert expected or not finds_request(config)
+
+
+@pytest.mark.engine
+def test_a_bundle_fresh_from_runc_asks_for_nothing(tmp_path: Path) -> None:
+    subprocess.run(["runc", "spec"], cwd=tmp_path, check=True)
+    assert not core.asks((tmp_path / "config.json").read_bytes())
+
+
+# --- mutated configurations ---------------------------------------------------------------------------------------
+
+ESCAPES = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def spelled(text: str) -> st.SearchStrategy[str]:
+    """JSON strings for the text, each character as itself or by one of its escapes, as one byte a character decides."""
+    size = len(text)
+    return st.binary(min_size=size, max_size=size).map(lambda choice: '"' + "".join(map(_spell, text, choice)) + '"')
+
+
+def _spell(char: str, choice: int) -> str:
+    number = f"{ord(char):04x}"
+    spellings = [char] * 6 if char >= " " and char not in '"\\' else []
+    spellings += [ESCAPES[char]] if char in ESCAPES else []
+    spellings += [f"\\u{number}", f"\\u{number.upper()}"]
+    return spellings[choice % len(spellings)]
+
+
+KEYS = st.sampled_from(
+    [
+        PREFIX + "x",
+        PREFIX,
+        PREFIX + "über",
+        "cdi.k8s.io",
+        "annotations",
+        "Annotations",
+        "a/b",
+        "\\u0063di.k8s.io/",
+        "<&>",
+        "\t",
+    ]
+)
+SPACE = st.sampled_from(["", "", " ", "\n\t", "\r\n  "])
+
+
+@st.composite
+def documents(draw: st.DrawFn, depth: int = 3) -> str:
+    """JSON text: keys that ask and keys that do not, doubled, in any order, with any escapes and space, nested."""
+    kind = draw(st.sampled_from(["object", "object", "array", "string", "number"] if depth else ["string", "number"]))
+    if kind == "number":
+        return draw(st.sampled_from(["0", "-1.5e3", "true", "null", "NaN"]))
+    if kind == "string":
+        return draw(KEYS.flatmap(spelled))
+    items = []
+    for _ in range(draw(st.integers(0, 3))):
+        item = draw(SPACE) + draw(documents(depth - 1)) + draw(SPACE)
+        items.append(draw(SPACE) + draw(KEYS.flatmap(spelled)) + draw(SPACE) + ":" + item if kind == "object" else item)
+    opening, closing = "{}" if kind == "object" else "[]"
+    return opening + ",".join(items) + closing
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """Bytes of such a document, perhaps with a byte order mark, in another encoding, or damaged somewhere."""
+    text = draw(documents())
+    data = draw(st.sampled_from([b"", b"", b"", b"\xef\xbb\xbf"])) + text.encode(
+        draw(st.sampled_from(["utf-8"] * 4 + ["utf-16-le"]))
+    )
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
+        at = draw(st.integers(0, len(data)))
+        new = draw(st.sampled_from([b"", b"\\", b'"', b"\xff", b"u", b"/", b"\0", b"}"]))
+        data = data[:at] + new + data[at + draw(st.integers(0, 1)) :]
+    return data
+
+
+@settings(max_examples=2000, deadline=None)
+@given(mutated())
+@example(b'{"annotations":{"cdi.k8s.io\\/x":""}}')
+@example(b'{"\\u0063\\u0064\\u0069.\\u006b8s.io/":1}')
+def test_the_scan_never_misses_what_python_finds(config: bytes) -> None:
+    if finds_request(config):
+        assert core.asks(config)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.dictionaries(st.text().filter(lambda t: PREFIX not in t), st.text().filter(lambda t: PREFIX not in t)))
+def test_nothing_that_an_encoder_writes_asks_by_itself(annotations: dict[str, str]) -> None:
+    """Python's encoder escapes all that is not ASCII, Go's < > & of what is: neither must cost a start of Python."""
+    text = json.dumps({"annotations": annotations})
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    assert not core.asks(text.encode())
