@@ -16,6 +16,9 @@ struct call {
 enum grammar grammar_of(const char *path);
 void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices);
 bool asks(const char *text, size_t size);
+const char *problem(int error);
+void escape(char *out, size_t room, const char *text, bool quotes);
+void stamp(char *out, long now);
 """
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ struct option {
 #define VALUE true
 #define ALL (CREATE | RUN | RESTORE)
 
-/* crun takes an ambiguous beginning for an error; ours is then the first row, so older options stand before newer ones. */
+/* Of options that begin alike the first row is taken, so those of all versions of crun stand before newer ones. */
 static const struct option options[] = {
     /*                                    runc          crun                    */
     { "debug", 0, false,                { GLOBAL,       GLOBAL }, OTHER },
@@ -114,20 +114,13 @@ static const struct option *by_name(enum grammar grammar, int place, const char 
     return NULL;
 }
 
-/* crun's abbreviations. When the candidates disagree on whether a value follows, nobody knows how to read on: NULL. */
+/* crun's abbreviations. Options that begin alike agree on whether a value follows, so the first will do for reading on. */
 static const struct option *by_beginning(int place, const char *name, size_t size)
 {
-    const struct option *found = NULL;
-    for (size_t i = 0; i < COUNT; i++) {
-        const struct option *option = &options[i];
-        if (!(option->places[CRUN] & place) || strncmp(option->name, name, size) != 0)
-            continue;
-        if (found && found->takes_value != option->takes_value)
-            return NULL;
-        if (!found)
-            found = option;
-    }
-    return found;
+    for (size_t i = 0; i < COUNT; i++)
+        if (options[i].places[CRUN] & place && strncmp(options[i].name, name, size) == 0)
+            return &options[i];
+    return NULL;
 }
 
 /* Finds an option by the name that stands in the command line. A name of one letter is runc's -b or --b. */

@@ -263,9 +263,9 @@ static bool does_config_ask(void)
 
 /* --- Python ----------------------------------------------------------------------------------------------------- */
 
-static char interpreter[PATH_MAX];
-static char modules[PATH_MAX];
-static char reinstall[PATH_MAX + 128];
+static char interpreter[PATH_MAX + 64];
+static char modules[PATH_MAX + 64];
+static char reinstall[2 * PATH_MAX + 128];
 
 /* The words that are made up for Python. */
 static struct {
@@ -318,7 +318,7 @@ static void cut_last_part(char *path)
 }
 
 /* Takes a line out of text and returns what follows it, or NULL unless the line is an absolute path that fits. */
-static char *take_path(char *text, char path[PATH_MAX])
+static char *take_path(char *text, char *path)
 {
     size_t size = text ? strcspn(text, "\n") : 0;
     if (!text || text[0] != '/' || size >= PATH_MAX || text[size] != '\n')

@@ -69,5 +69,8 @@ const char *problem(int error);
  */
 void escape(char *out, size_t room, const char *text, bool quotes);
 
+/* Writes the time, in seconds since 1970, in RFC 3339 and UTC: room for 21 bytes. */
+void stamp(char *out, long now);
+
 /* One line to stderr and, when log is not NULL, one in runc's form to the file: JSON when log_format says so. */
 void report(const char *log, const char *log_format, const char *message);

@@ -92,8 +92,8 @@ void escape(char *out, size_t room, const char *text, bool quotes)
     *out = '\0';
 }
 
-/* The time in RFC 3339, UTC. The calendar counts from a first of March, so that the leap day comes last in its year. */
-static void stamp(char out[static STAMP], time_t now)
+/* The calendar counts from a first of March, so that the leap day comes last in its year. */
+void stamp(char *out, long now)
 {
     long second = now % 86400, day = now / 86400 + 719468;
     long era = day / 146097, day_of_era = day % 146097;

@@ -144,7 +144,7 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ),
     ("our device in front of the verb", "runc", "runc --device a/b=c create x", {"unknown": "--device", "devices": []}),
     ("even in one word", "crun", "crun --device=a/b=c create x", {"unknown": "--device=a/b=c", "verb": "create"}),
-    ("candidates that disagree", "crun", "crun --ro x create y", {"verb": "create", "unknown": ""}),
+    ("candidates of an abbreviation agree", "crun", "crun --ro x create y", {"verb": "create", "unknown": ""}),
     ("a cluster that nobody knows", "crun", "crun -x y create z", {"verb": "create", "at": 3, "unknown": "-x"}),
 ]
 

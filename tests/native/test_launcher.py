@@ -382,6 +382,8 @@ def test_the_environment_does_not_decide_which_runtime(world: World, env: list[b
 def test_without_a_link_the_program_directories_come_before_path(world: World) -> None:
     world.name("shim-searched")
     first, later = world.root / "first", world.add_program("path/searched")
+    world.add_program("bundle/relative/searched")
+    world.add_program("bundle/searched")
     world.inside("cp", world.runtime, "/usr/local/sbin/searched")
     path = b"PATH=relative::%s:/nowhere" % os.fsencode(later.parent)
     outcome = world.call("state", name="shim-searched", env=[path])
@@ -393,7 +395,7 @@ def test_without_a_link_the_program_directories_come_before_path(world: World) -
     assert seen.argv[0] == b"/usr/local/sbin/searched"
     world.inside("rm", "/usr/local/sbin/searched")
     assert world.call("state", name="shim-searched", env=[path]).status == 0
-    assert Seen.read(later)
+    assert Seen.read(later), "the working directory must not be searched"
 
 
 def test_shim_takes_runc_then_crun(world: World) -> None:

@@ -43,6 +43,7 @@ CASES: list[tuple[str, bytes, bool]] = [
     ("an escaped backslash is no escape", b'{"a":"\\\\u0063di"}', False),
     ("an escaped backslash in front of one", b'{"a":"\\\\\\u0063di"}', True),
     ("what Go escapes of itself", b'{"a":"\\u003c\\u003e\\u0026\\u2028\\u2029\\u0000\\u001b\\u007f"}', False),
+    ("the same in capitals", b'{"a":"\\u003C\\u001B"}', False),
     ("short escapes", b'{"a":"\\" \\\\ \\b \\f \\n \\r \\t"}', False),
     ("a letter that no needle holds", b'{"a":"\\u0041"}', False),
     ("a surrogate pair", b'{"a":"\\ud83d\\ude00"}', False),
