@@ -168,6 +168,11 @@ def _as_link(path: Path) -> None:
     path.symlink_to("real")
 
 
+def _as_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 def _as_fifo(path: Path) -> None:
     path.unlink()
     os.mkfifo(path, 0o600)
@@ -182,7 +187,7 @@ ODD: dict[str, Callable[[Path], Any]] = {
     "missing": Path.unlink,
     "a link": _as_link,
     "a FIFO": _as_fifo,
-    "a directory": lambda path: (path.unlink(), path.mkdir()),
+    "a directory": _as_directory,
     "of another owner": lambda path: os.chown(path, 1, 1),
     "readable by a group": lambda path: path.chmod(0o640),
     "writable by others": lambda path: path.chmod(0o602),
