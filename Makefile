@@ -13,7 +13,7 @@ VECTORS ?= tests/conformance/vectors
 PYTEST ?=
 
 # Packages of Debian 12: what the build and `make run` need, and what the tests start beside it
-APT_RUN := gcc libc6-dev python3-dev python3-venv runc busybox-static
+APT_RUN := gcc libc6-dev python3-dev python3-venv libcap-dev runc busybox-static
 APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 util-linux \
 	curl
 
@@ -85,6 +85,6 @@ $(VENV)/tools: pyproject.toml
 $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	@echo "building and installing into $(VENV)"
 	flags="--no-build-isolation --force-reinstall --no-deps"
-	$(BIN)/python3 -c 'import click, rich, yaml, cffi' 2>/dev/null || flags="--no-build-isolation"
+	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pyroute2' 2>/dev/null || flags="--no-build-isolation"
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/python3 -m pip install -q --disable-pip-version-check $$flags -Cbuild-dir=build . --root-user-action=ignore
 	touch $@

@@ -1,4 +1,4 @@
-"""Where Python begins: started by the launcher as `PY -I -S -B shim/__main__.py create|cli …`.
+"""Where Python begins: started by the launcher as `PY -I -S -B shim/__main__.py create|cli|netdevices …`.
 
 `site` never runs, so the module directory is put on the path here; the create path loads nothing of the command line.
 """
@@ -11,6 +11,10 @@ if __name__ == "__main__":
         from shim import create
 
         create.main(sys.argv[2:])
+    elif sys.argv[1] == "netdevices":
+        from shim.hooks import netdevices
+
+        netdevices.main(sys.argv[2:])
     else:
         from shim import cli
 

@@ -48,6 +48,17 @@ TABLE: dict[str, tuple[str, str]] = {
     "SETTINGS": (ERROR, "mend the configuration file"),
     "SETTINGS_UNKNOWN_KEY": (WARNING, "remove the key, or correct its spelling"),
     "SPEC_NAME": (WARNING, "rename the file: a spec's name ends in .yaml or .json"),
+    "NETDEV_ROOTLESS": (ERROR, "let the container be started by root, or leave the network device out"),
+    "NETDEV_NAME": (ERROR, "mend hostInterfaceName and name of netDevices in the spec"),
+    "NETDEV_HOST_NETWORK": (ERROR, "give the container a network namespace of its own"),
+    "NETDEV_STATE": (ERROR, "let the runtime start this as a createRuntime and poststop hook, with a writable bundle"),
+    "NETDEV_PRIVILEGE": (ERROR, "the runtime needs CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SETPCAP"),
+    "NETDEV_MISSING": (ERROR, "`ip link` lists the interfaces; another container may have it"),
+    "NETDEV_NAME_TAKEN": (ERROR, "give it another name in the spec, or one that ends in %d"),
+    "NETDEV_ENSLAVED": (ERROR, "take it out of the bridge, bond or VRF first"),
+    "NETDEV_MOVE": (ERROR, "give the container another interface"),
+    "NETDEV_ADDRESS": (ERROR, "remove the address from the interface, or let the container's network take it"),
+    "NETDEV_LOST": (WARNING, "`ip -d link` shows where it is and under which names"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

@@ -1,0 +1,304 @@
+"""Lending interfaces of the host to a container, and getting them back.
+
+attach is all or nothing: everything is checked before the first interface moves, and a failure takes back what was
+moved. A second attach finds the interface in place and succeeds. Two alternative names go with the interface: its
+original name, where the container has no interface of that name, and TAG + the name it was asked for by. No interface
+can have the latter as its first name (it is longer than IFNAMSIZ), and by it the interface is found again.
+
+detach brings back what the record (shim.hooks.loan) says was lent. A namespace with a path outlives the container: the
+interface is fetched. A private one has died: the kernel returned hardware to the initial namespace, as devN or under
+the name it had, which may take a moment; a virtual interface was destroyed, and that is no error. Names, addresses and
+state become what they were; nothing that was configured inside the container reaches the host.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from shim.hooks.interfaces import Interface, Namespace, NetlinkError
+from shim.hooks.loan import Loan, Record
+
+from shim.cdi.findings import CdiError, Finding
+
+TAG = "shim-host-name-"
+_RETURN_WAIT = 5.0  # seconds in which the kernel's clean-up of a dead namespace should have handed hardware back
+
+
+# --- createRuntime ----------------------------------------------------------------------------------------------------
+
+
+def attach(devices: dict[str, str], host: Namespace, container: Namespace, record: Record) -> None:
+    """Move interfaces into a container's namespace.
+
+    Arguments:
+        devices: name on the host -> name in the container.
+        host, container: the two namespaces.
+        record: opened for writing.
+    Raises:
+        CdiError: nothing has moved then.
+    """
+    with _alone(host):
+        loans = record.read()
+        done: list[Loan] = []
+        try:
+            for asked, interface, in_place in _check(devices, host, container):
+                if in_place:
+                    _complete([loan for loan in loans if loan.host == asked], interface, container)
+                    continue
+                loan = _loan(asked, interface, host)
+                loans = [other for other in loans if other.host != asked] + [loan]
+                done.append(loan)
+                record.write(loans)
+                _lend(loan, interface, devices[asked], host, container)
+                record.write(loans)
+            _name_again(done, container)
+        except (CdiError, OSError, NetlinkError) as error:
+            refused = error if isinstance(error, CdiError) else CdiError([_refused(done, error)])
+            for loan in reversed(done):
+                _fetch(loan, host, container, refused.findings)
+            loans = [loan for loan in loans if loan not in done]
+            record.write(loans)
+            raise refused from None
+
+
+def _refused(done: list[Loan], error: Exception) -> Finding:
+    about = f"{done[-1].host}: " if done else ""
+    if isinstance(error, NetlinkError):
+        rule = "NETDEV_PRIVILEGE" if error.code == errno.EPERM else "NETDEV_MOVE"
+        return Finding(rule, about + os.strerror(error.code))
+    return Finding("NETDEV_STATE", about + str(error))
+
+
+def _loan(asked: str, interface: Interface, host: Namespace) -> Loan:
+    return Loan(
+        host=asked,
+        # known by the tag alone: it came back from an earlier loan under a name that the kernel or a container chose
+        name=interface.name if asked in interface.names else asked,
+        altnames=[name for name in interface.altnames if name != TAG + asked],
+        kind=interface.kind,
+        identity=interface.identity,
+        up=interface.up,
+        addresses=host.addresses(interface.index),
+    )
+
+
+def _check(devices: dict[str, str], host: Namespace, container: Namespace) -> list[tuple[str, Interface, bool]]:
+    """(host name, interface, is it in the container already) for each device, or CdiError with every obstacle."""
+    here, there = host.interfaces(), container.interfaces()
+    findings: list[Finding] = []
+    moves = []
+    for name, target in devices.items():
+        interface = _named(here, name) or _named(here, TAG + name)
+        if interface is None:
+            lent = _named(there, TAG + name)
+            if lent and lent.name != target and not target.endswith("%d"):
+                text = f"{name} is in the container already, as {lent.name} and not as {target}"
+                findings.append(Finding("NETDEV_NAME_TAKEN", text))
+            elif lent:
+                moves.append((name, lent, True))
+            else:
+                known = ", ".join(other.name for other in here[:10])
+                findings.append(Finding("NETDEV_MISSING", f"the host has no network interface {name}; it has {known}"))
+            continue
+        if interface.loopback:
+            findings.append(Finding("NETDEV_MOVE", f"{name} is a loopback interface, which belongs to its namespace"))
+        elif interface.master:
+            owner = next((other.name for other in here if other.index == interface.master), "another interface")
+            text = f"{name} belongs to {owner}, which would lose it"
+            findings.append(Finding("NETDEV_ENSLAVED", text, f"`ip link set {name} nomaster` frees it"))
+        elif _named(there, target):
+            findings.append(Finding("NETDEV_NAME_TAKEN", f"the container has an interface {target} already"))
+        else:
+            moves.append((name, interface, False))
+    if findings:
+        raise CdiError(findings)
+    return moves
+
+
+def _mark(interface: Interface, tag: str, host: Namespace) -> None:
+    """Tag an interface of the host. A tag that another one kept from a loan that never ended properly goes."""
+    if tag in interface.altnames:
+        return
+    for other in host.interfaces():
+        if tag in other.altnames:
+            host.remove_name(other.index, tag)
+    host.add_name(interface.index, tag)
+
+
+def _lend(loan: Loan, interface: Interface, target: str, host: Namespace, container: Namespace) -> None:
+    _mark(interface, TAG + loan.host, host)
+    if target in loan.altnames:  # the kernel takes it for a name that somebody else has
+        host.remove_name(interface.index, target)
+    try:
+        host.move(interface.index, container, target)
+    except NetlinkError as error:
+        rule = "NETDEV_MOVE"
+        if error.code == errno.EINVAL:
+            text = f"the kernel lets {loan.host} not leave its namespace (so it is with bridges and fallback tunnels)"
+        elif error.code == errno.EEXIST:
+            rule = "NETDEV_NAME_TAKEN"
+            text = f"the container has an interface {target}, or one with an alternative name of {loan.host}, already"
+        else:
+            text = f"{loan.host} cannot be moved: {os.strerror(error.code)}"
+        raise CdiError([Finding(rule, text)]) from None
+    moved = _named(container.interfaces(), TAG + loan.host)
+    if moved is None:
+        raise CdiError([Finding("NETDEV_MOVE", f"{loan.host} was moved, but the container does not have it")])
+    loan.index = moved.index
+    _complete([loan], moved, container)
+
+
+def _name_again(loans: list[Loan], container: Namespace) -> None:
+    """The names of the host as alternative names: last, since what the container asked for comes first."""
+    for loan in loans:
+        if _named(container.interfaces(), loan.name) is None:
+            container.add_name(loan.index, loan.name)
+
+
+def _complete(loans: list[Loan], moved: Interface, container: Namespace) -> None:
+    """Addresses and state, for an interface that is in the container: also where an earlier attach was cut short."""
+    for loan in loans:
+        for address in loan.addresses:
+            try:
+                container.add_address(moved, address, loan.name)
+            except NetlinkError as error:
+                what = f"address {_text(address)} of {loan.host}: {os.strerror(error.code)}"
+                hint = "; IPv6 is switched off in the container's network" if error.code == errno.EACCES else ""
+                raise CdiError([Finding("NETDEV_ADDRESS", what + hint)]) from None
+    try:
+        container.set_up(moved.index)
+    except NetlinkError as error:
+        raise CdiError([Finding("NETDEV_MOVE", f"{moved.name} cannot be set up: {os.strerror(error.code)}")]) from None
+
+
+# --- poststop ---------------------------------------------------------------------------------------------------------
+
+
+def detach(devices: dict[str, str], host: Namespace, container: Namespace | None, loans: list[Loan]) -> list[Finding]:
+    """Give the host its interfaces back, with the name, the addresses and the state that they had.
+
+    Arguments:
+        devices: name on the host -> name in the container.
+        host: the namespace of this process.
+        container: the container's namespace when it has outlived the container, else None.
+        loans: what was lent; a device without a loan never left the host, or has come back.
+    Returns:
+        what is not as it was.
+    """
+    findings: list[Finding] = []
+    until = time.monotonic() + _RETURN_WAIT
+    for loan in loans:
+        if loan.host not in devices:
+            continue
+        if container:
+            with _alone(host):
+                if not _fetch(loan, host, container, findings):
+                    findings.append(Finding("NETDEV_LOST", f"{loan.host} is no longer in the container's network"))
+            continue
+        back = _returned(loan, host, until)
+        if back:
+            with _alone(host):
+                _settle(loan, back, host, findings)
+        elif loan.comes_back:
+            text = f"the kernel did not give {loan.host} back within {_RETURN_WAIT:.0f} seconds"
+            findings.append(Finding("NETDEV_LOST", text))
+    return findings
+
+
+def _fetch(loan: Loan, host: Namespace, container: Namespace, findings: list[Finding]) -> bool:
+    """Get an interface out of the container's namespace. False when it is neither there nor on the host."""
+    tag = TAG + loan.host
+    found = _named(container.interfaces(), tag)
+    if found and _is(loan, found) and loan.index in {0, found.index}:
+        try:
+            for name in found.altnames:
+                if name != tag:  # the container may have made them; those of the host are made again
+                    container.remove_name(found.index, name)
+            try:
+                container.move(found.index, host, loan.name)
+            except NetlinkError as error:
+                if error.code != errno.EEXIST:
+                    raise
+                if _named(container.interfaces(), tag):  # its name there is taken here, too: as the kernel would do
+                    container.move(found.index, host, "dev%d")
+        except NetlinkError as error:
+            text = f"{loan.host} stays in the container's network: {os.strerror(error.code)}"
+            findings.append(Finding("NETDEV_LOST", text))
+            return True
+    back = _named(host.interfaces(), tag)
+    if back is None or not _is(loan, back):
+        return False
+    _settle(loan, back, host, findings)
+    return True
+
+
+def _returned(loan: Loan, host: Namespace, until: float) -> Interface | None:
+    """The interface among the host's, by its tag, else by what it is; hardware is waited for."""
+    while True:
+        here = [interface for interface in host.interfaces() if _is(loan, interface)]
+        same = [interface for interface in here if any(loan.identity)]
+        found = _named(here, TAG + loan.host) or (same[0] if len(same) == 1 else None)
+        if found or not loan.comes_back or time.monotonic() >= until:
+            return found
+        time.sleep(0.02)
+
+
+def _settle(loan: Loan, interface: Interface, host: Namespace, findings: list[Finding]) -> None:
+    """Names, addresses and state as they were before the loan. What cannot be so becomes a finding."""
+
+    def attempt(what: str, function: Callable[..., None], *arguments: object) -> bool:
+        try:
+            function(*arguments)
+        except NetlinkError as error:
+            if error.code == errno.EEXIST and function == host.add_name:
+                return True  # somebody else has the name now, and it was only one of several
+            text = f"{loan.host} is back as {interface.name}, but {what}: {os.strerror(error.code)}"
+            findings.append(Finding("NETDEV_LOST", text))
+            return False
+        return True
+
+    for name in interface.altnames:
+        if name not in loan.altnames:
+            attempt(f"keeps the name {name}", host.remove_name, interface.index, name)
+    if interface.name != loan.name and attempt(f"not as {loan.name}", host.rename, interface, loan.name):
+        interface.name = loan.name
+    for name in loan.altnames:
+        if name not in interface.altnames:
+            attempt(f"without the name {name}", host.add_name, interface.index, name)
+    for address in loan.addresses:
+        attempt(f"without {_text(address)}", host.add_address, interface, address, loan.name)
+    if loan.up:
+        attempt("down", host.set_up, interface.index)
+
+
+# --- both ways --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _alone(host: Namespace) -> Iterator[None]:
+    """One hook at a time changes the interfaces of a host: the lock lies on its namespace file and leaves no trace."""
+    fcntl.flock(host.fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(host.fd, fcntl.LOCK_UN)
+
+
+def _is(loan: Loan, interface: Interface) -> bool:
+    return interface.kind == loan.kind and interface.identity == loan.identity
+
+
+def _named(interfaces: list[Interface], name: str) -> Interface | None:
+    first = next((interface for interface in interfaces if interface.name == name), None)
+    return first or next((interface for interface in interfaces if name in interface.altnames), None)
+
+
+def _text(address: dict[str, Any]) -> str:
+    attributes = address["attributes"]
+    return f"{attributes.get('local') or attributes.get('address')}/{address['prefixlen']}"

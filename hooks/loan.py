@@ -1,0 +1,130 @@
+"""What the host lent to a container, written down beside the bundle's config.json.
+
+The poststop hook needs it: which interface it was (a container with CAP_NET_ADMIN can rename interfaces and give them
+alternative names, so a name alone proves nothing), whether it comes back at all, and how the host had configured it.
+The record is made before the interface moves and lives as long as the loan; the bundle belongs to the runtime's user.
+
+It is written in place through a descriptor that was opened while the process still had all its privileges: a bundle
+whose owner is another uid (user namespaces) could not be written later. Half a record counts as none.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+from shim.cdi import fastjson
+
+_FORMAT = 1
+_CAP = 1 << 20
+
+
+class Loan:
+    """One interface on loan.
+
+    Attributes:
+        host: the name by which it was asked for.
+        name, altnames, kind, identity, up: as in shim.hooks.interfaces.Interface, before it was touched.
+        addresses: what Namespace.addresses gave then.
+        index: its number in the container, 0 until it is there.
+    """
+
+    __slots__ = ("addresses", "altnames", "host", "identity", "index", "kind", "name", "up")
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        name: str,
+        altnames: list[str],
+        kind: str,
+        identity: list[str],
+        up: bool,
+        addresses: list[Any],
+        index: int = 0,
+    ) -> None:
+        self.host = host
+        self.name = name
+        self.altnames = altnames
+        self.kind = kind
+        self.identity = identity
+        self.up = up
+        self.addresses = addresses
+        self.index = index
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether the kernel hands it to the initial namespace when the container's private one ends.
+
+        That is what it does with hardware, which has no rtnl kind, and with the drivers that ask for it
+        (netns_refund in their rtnl_link_ops); all others are destroyed.
+        """
+        return self.kind in {"", "can", "ipoib"}
+
+
+class Record:
+    """The record of one container.
+
+    Arguments:
+        bundle: the bundle's directory.
+        container: the container's id; containers may share a bundle.
+    """
+
+    def __init__(self, bundle: str, container: str) -> None:
+        self.path = f"{bundle}/.shim-netdevices-{container.replace('/', '_')[:200]}.json"
+        self._fd = -1
+
+    def create(self) -> None:
+        """Open the record for writing. What it holds stays until `write`. Raises OSError."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._fd = os.open(self.path, flags, 0o600)
+        if not self._is_ours():
+            raise OSError("it is not a file of ours")
+
+    def take(self) -> list[Loan]:
+        """Read the record and remove it: the loans, [] when there is none or it is not whole."""
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return []
+        try:
+            loans = self.read()
+            os.unlink(self.path)
+        except OSError:
+            return []
+        finally:
+            os.close(self._fd)
+        return loans
+
+    def read(self) -> list[Loan]:
+        """The loans that the opened record holds, [] when it is empty, not whole or somebody else's."""
+        if not self._is_ours():
+            return []
+        try:
+            document = fastjson.loads(os.pread(self._fd, _CAP, 0).decode())
+            if document["format"] != _FORMAT:
+                return []
+            return [Loan(**members) for members in document["loans"]]
+        except (ValueError, LookupError, TypeError):
+            return []
+
+    def write(self, loans: list[Loan]) -> None:
+        """Put the loans down. Raises OSError."""
+        members = [{name: getattr(loan, name) for name in Loan.__slots__} for loan in loans]
+        text = fastjson.dumps({"format": _FORMAT, "loans": members}).encode()
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, text, 0)
+
+    def close(self) -> None:
+        """Close the record; without a loan in it it goes. Where the directory can no longer be written, it stays."""
+        if not self.read():
+            try:
+                os.unlink(self.path)
+            except OSError:
+                pass
+        os.close(self._fd)
+
+    def _is_ours(self) -> bool:
+        state = os.fstat(self._fd)
+        return stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
