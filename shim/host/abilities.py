@@ -1,0 +1,106 @@
+"""What a low-level runtime can do, known without starting it. `native_net_devices` is HOT.
+
+`RUNTIME features` says it, but the create path starts no process. So whoever sets shim up asks once (`learn`) and the
+answer is written down, bound to the runtime's file by device, inode, size and both times: replaced, upgraded or
+downgraded, the file is another one and the answer does not count. The record only ever grants: no record, an odd one,
+one that somebody else could have written, a runtime that is a script (its file says nothing about what it starts) all
+mean "not known", which shim.create.netdevices treats as no.
+
+The record is text: HEAD, then for each runtime that takes `linux.netDevices` one line "netDevices DEV INODE SIZE MTIME
+CTIME PATH", times in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import posix
+
+RECORD = "/var/lib/shim/abilities"
+HEAD = "shim abilities 1"
+_CAP = 65536  # bytes
+
+
+def native_net_devices(runtime: str, record: str = RECORD) -> bool:
+    """Whether the low-level runtime is known to take `linux.netDevices` (OCI runtime specification 1.3).
+
+    Arguments:
+        runtime: path of its program.
+        record: the file that `learn` wrote.
+    """
+    try:
+        return _line(runtime) in _read(record)
+    except (OSError, ValueError):
+        return False
+
+
+def learn(runtime: str, record: str = RECORD) -> bool:
+    """Ask a low-level runtime and write its answer down. Not for the create path: it starts the runtime.
+
+    Arguments:
+        runtime: path of its program.
+        record: the file to write; its directory is made when it is missing.
+    Returns:
+        whether it takes `linux.netDevices`.
+    Raises:
+        OSError: the runtime cannot be read or started, or the record cannot be written.
+    """
+    import os  # late, like the next: this function is not for the create path
+    import tempfile
+
+    line = _line(runtime)  # before it is asked: a runtime replaced meanwhile is then another one
+    able = "\n" not in runtime and _is_elf(runtime) and _features(runtime)
+    directory = os.path.dirname(record)
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    try:
+        known = [other for other in _read(record) if other.split(" ", 6)[-1] != runtime]
+    except (OSError, ValueError):
+        known = []
+    fd, temporary = tempfile.mkstemp(dir=directory, prefix=".abilities-")
+    try:
+        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write("\n".join([HEAD, *known, *([line] if able else []), ""]))
+            file.flush()
+            os.fsync(fd)
+        os.rename(temporary, record)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return able
+
+
+def _read(record: str) -> list[str]:
+    """The lines of a record that only a trusted user can have written. Raises OSError or ValueError."""
+    fd = posix.open(record, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW)
+    try:
+        state = posix.fstat(fd)
+        if state.st_mode & 0o170022 != 0o100000 or state.st_uid not in {0, posix.geteuid()}:  # S_IFREG, not g+w, o+w
+            raise ValueError("not a file of ours")
+        lines = posix.read(fd, _CAP).decode("utf-8", "surrogateescape").split("\n")
+    finally:
+        posix.close(fd)
+    if lines[0] != HEAD or lines[-1] != "":
+        raise ValueError("another format, or not whole")
+    return lines[1:-1]
+
+
+def _line(runtime: str) -> str:
+    """How a record says that this very file, behind links, takes network devices. Raises OSError."""
+    state = posix.stat(runtime)
+    numbers = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return f"netDevices {' '.join(str(number) for number in numbers)} {runtime}"
+
+
+def _is_elf(runtime: str) -> bool:
+    with open(runtime, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _features(runtime: str) -> bool:
+    import json  # late, like the next: not for the create path
+    import subprocess
+
+    try:
+        command = [runtime, "features"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+        return done.returncode == 0 and json.loads(done.stdout)["linux"]["netDevices"]["enabled"] is True
+    except (subprocess.TimeoutExpired, ValueError, LookupError, TypeError):
+        return False
