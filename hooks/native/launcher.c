@@ -404,9 +404,9 @@ __attribute__((noreturn)) static void become_python(void)
     give_up("SHIM_BROKEN", reinstall, "%s cannot be started: %s", interpreter, start_problem(interpreter, errno));
 }
 
-__attribute__((noreturn)) static void become_command_line(char *const argv[])
+__attribute__((noreturn)) static void become_part(const char *part, char *const argv[])
 {
-    prepare_python("cli");
+    prepare_python(part);
     for (char *const *word = argv; *word; word++)
         add(*word);
     become_python();
@@ -462,8 +462,11 @@ int main(int argc, char *argv[])
     if (argc < 1 || argc >= (int)ENTRIES(kept))
         give_up("SHIM_BROKEN", "pass less, and a name to be called by", "a command line of %d words", argc);
     find_self();
-    if (is_our_command(name, argc, argv))
-        become_command_line(argv);
+    if (is_our_command(name, argc, argv)) {
+        if (argc > 2 && is_same(argv[1], "hook") && is_same(argv[2], "netdevices"))
+            become_part("netdevices", argv + 3); /* the one hook in Python */
+        become_part("cli", argv);
+    }
 
     if (!find_by_link(name))
         find_by_search(name);
