@@ -7,8 +7,8 @@ thought of. Two rules govern every line: a container that asked for nothing neve
 asked never starts without.
 
 Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
-place: what reads the files (shim.create.known, where the index is missing or stale). Nothing here starts a process or
-opens a device.
+place: what reads the files (shim.create.known, where the index is missing or stale), what places network interfaces
+(shim.create.netdevices, where a plan has them). Nothing here starts a process or opens a device.
 """
 
 from __future__ import annotations
@@ -72,9 +72,25 @@ def prepare(call: Invocation) -> None:
         raise CdiError([Finding("OPTION_UNKNOWN", text)])
     made = _resolve(list(wanted), served)
     edited = edits.apply(made, config)
+    if any(origin["edits"].get("netDevices") for origin in made.origins):
+        edited = _with_interfaces(edited, made, call)
     for finding in (*found.warnings, *made.findings):
         report.warn(finding)
     bundle.write(edited)
+
+
+def _with_interfaces(edited: Json, made: Plan, call: Invocation) -> Json:
+    """The config in which the interfaces of the plan reach the container under every low-level runtime."""
+    from shim.create import netdevices  # late, like the next: few specs move interfaces
+    from shim.host import abilities, identity
+
+    return netdevices.place(
+        edited,
+        netdevices.wanted(made.origins),
+        native=abilities.native_net_devices(call.low),
+        rootful=identity.is_rootful(),
+        launcher=call.launcher,
+    )
 
 
 def _known() -> tuple[Settings, Served | None, CdiError | None]:

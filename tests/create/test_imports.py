@@ -123,3 +123,11 @@ def test_a_cold_create_with_a_yaml_spec_adds_pyyaml_and_what_it_needs(created: C
     loaded = created(ASKING, f"# YAML\n{json.dumps(SPEC)}", "x.yaml", warm=False)
     assert loaded >= HOT | SPEC_READER | {"yaml", "shim.cdi.yamltext"}
     assert not loaded & {"json", "typing", "logging", "subprocess", "dataclasses", "pathlib", "click", "rich"}
+
+
+def test_a_create_that_moves_an_interface_adds_what_places_its_hooks(created: Creates) -> None:
+    edits = {"netDevices": [{"hostInterfaceName": "eth5", "name": "net0"}]}
+    spec = {**SPEC, "cdiVersion": "1.1.0", "containerEdits": edits}
+    config = {**ASKING, "linux": {"namespaces": [{"type": "network"}]}}
+    places = {"shim.create.netdevices", "shim.host.abilities", "shim.host.netnames"}
+    assert created(config, json.dumps(spec), warm=True) == HOT | places
