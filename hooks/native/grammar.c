@@ -1,13 +1,15 @@
 /*
  * The command lines of runc and crun.
  *
- * runc reads its options by Go's flag package: one dash or two, a value behind "=" or in the next word, booleans that take
- * "=false", options behind the container's id as well; from version 1.5 on the global ones also behind the verb. crun reads
- * them by argp: long options by any unambiguous beginning, letters in clusters with the value at their end (-dbDIR).
- * In both the last one wins, "--" ends the options, and a value is the next word whatever it looks like.
+ * runc reads its options by Go's flag package: one dash or two, a value behind "=" or in the next word, booleans
+ * that take "=false", options behind the container's id as well; from version 1.5 on the global ones also behind
+ * the verb. crun reads them by argp: long options by any unambiguous beginning, letters in clusters with the value
+ * at their end (-dbDIR). In both the last one wins, "--" ends the options, and a value is the next word whatever
+ * it looks like.
  *
- * One table serves both, for old and new versions alike. An option that only the other runtime knows is read as there:
- * other runtimes borrow from both. Where a real runtime would stop with an error, the reading here does not matter.
+ * One table serves both, for old and new versions alike. An option that only the other runtime knows is read as
+ * there: other runtimes borrow from both. Where a real runtime would stop with an error, the reading here does not
+ * matter.
  */
 #include "native.h"
 
@@ -29,7 +31,7 @@ struct option {
 #define VALUE true
 #define ALL (CREATE | RUN | RESTORE)
 
-/* Of options that begin alike the first row is taken, so those of all versions of crun stand before newer ones. */
+/* Of options that begin alike the first row is taken: what every crun has stands before what newer ones added. */
 static const struct option options[] = {
     /*                                    runc          crun                    */
     { "debug", 0, false,                { GLOBAL,       GLOBAL }, OTHER },
@@ -114,7 +116,10 @@ static const struct option *by_name(enum grammar grammar, int place, const char 
     return NULL;
 }
 
-/* crun's abbreviations. Options that begin alike agree on whether a value follows, so the first will do for reading on. */
+/*
+ * crun's abbreviations. Options that begin alike agree on whether a value follows, so the first will do for
+ * reading on.
+ */
 static const struct option *by_beginning(int place, const char *name, size_t size)
 {
     for (size_t i = 0; i < COUNT; i++)
@@ -186,7 +191,7 @@ static bool is_true(const char *value)
     return false;
 }
 
-/* crun's log may be "file:PATH", which is a path, or "journald:ID" and "syslog:ID", which no one can append a line to. */
+/* crun's log may be "file:PATH", or "journald:ID" and "syslog:ID", which nobody can append a line to. */
 static const char *log_path(enum grammar grammar, const char *log)
 {
     if (grammar == CRUN && strncmp(log, "file:", 5) == 0)
@@ -204,7 +209,7 @@ static const char *config_path(enum grammar grammar, const char *config)
     return config;
 }
 
-/* Notes a known option. `questions` counts what is asked instead of done: help and version, by meaning. */
+/* Notes a known option. `questions` says whether help or the version is asked for instead of anything done. */
 static void note(enum grammar grammar, const struct word *word, const char *value, struct call *call, bool *questions)
 {
     if (word->meaning == HELP || word->meaning == VERSION)
@@ -238,8 +243,9 @@ static void take_verb(int at, char *const argv[], struct call *call)
 }
 
 /*
- * Reads up to the verb. A word that no table knows may be an option alone or take the next word: both readings go on side
- * by side. An option is one word or two, so it is enough to know whether some reading begins at this word and at the next.
+ * Reads up to the verb. A word that no table knows may be an option alone or take the next word: both readings go
+ * on side by side. An option is one word or two, so it is enough to know whether some reading begins at this word
+ * and at the next.
  */
 static void read_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions)
 {
@@ -266,7 +272,7 @@ static void read_globals(enum grammar grammar, int argc, char *const argv[], str
             case UNKNOWN:
                 next = true;
                 after |= !word.value;
-                if (!word.value || strncmp(argv[i] + strspn(argv[i], "-"), "device=", 7) == 0)
+                if (!call->unknown && (!word.value || strncmp(argv[i] + strspn(argv[i], "-"), "device=", 7) == 0))
                     call->unknown = argv[i];
                 break;
             }
@@ -286,8 +292,8 @@ static int place_of(const char *verb)
 }
 
 /* Reads behind the verb, and takes our --device out. One without a value stays: the runtime says what is wrong. */
-static void read_verb(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions, char **kept,
-                      char **devices)
+static void read_verb(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions,
+                      char **kept, char **devices)
 {
     int place = place_of(call->verb);
     bool ended = false;
@@ -320,6 +326,8 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
     bool questions[2] = { false, false };
     *call = (struct call){ 0 };
     read_globals(grammar, argc, argv, call, questions);
+    if (call->unknown)
+        questions[0] = questions[1] = false; /* the word that asks may be the unknown option's value */
 
     bool is_known_verb = call->verb && place_of(call->verb);
     int copied = is_known_verb ? call->at + 1 : argc;

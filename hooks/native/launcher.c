@@ -1,15 +1,15 @@
 /*
- * The launcher: what containerd, docker, podman and people start as `shim`. It stands in for the low-level runtime, and
- * most calls have nothing to do with devices, so it decides as early as it can who goes on:
+ * The launcher: what containerd, docker, podman and people start as `shim`. It stands in for the low-level
+ * runtime, and most calls have nothing to do with devices, so it decides as early as it can who goes on:
  *
  *     one of our commands                        -> Python, the command line
  *     a verb that does not create a container    -> the low-level runtime
  *     a create in which nothing asks             -> the low-level runtime
  *     a create in which something may ask        -> Python, with what was found out here
  *
- * Whoever goes on gets this process: same pid, environment, descriptors, umask, working directory; stdin is never read.
- * The program is static: LD_PRELOAD and LD_LIBRARY_PATH mean nothing to it. For Python these variables are renamed, so
- * that they mean nothing there either; Python gives them back to the low-level runtime.
+ * Whoever goes on gets this process: same pid, environment, descriptors, umask, working directory; stdin is never
+ * read. The program is static: LD_PRELOAD and LD_LIBRARY_PATH mean nothing to it. For Python these variables are
+ * renamed, so that they mean nothing there either; Python gives them back to the low-level runtime.
  *
  * All memory is static. Read from the bottom: main() is the table above.
  */
@@ -31,8 +31,8 @@
 #define KEEP "SHIM_KEEP_"
 
 /*
- * The kernel takes at most 6 MiB of arguments and environment, the pointers to them included, so we were given no more than
- * that and may pass on no more: these numbers are out of reach.
+ * The kernel takes at most 6 MiB of arguments and environment, the pointers to them included, so we were given no
+ * more than that and may pass on no more: these numbers are out of reach.
  */
 enum { MAX_WORDS = 3 << 18, MAX_TEXT = 8 << 20 };
 
@@ -66,7 +66,8 @@ static const char *last_part(const char *path)
 /* --- giving up -------------------------------------------------------------------------------------------------- */
 
 /* Says "shim: ID: text (remedy)" on stderr and in the --log file, and ends. */
-__attribute__((noreturn, format(printf, 3, 4))) static void give_up(const char *id, const char *remedy, const char *form, ...)
+__attribute__((noreturn, format(printf, 3, 4)))
+static void give_up(const char *id, const char *remedy, const char *form, ...)
 {
     static char text[4 * PATH_MAX], message[8 * PATH_MAX];
     va_list arguments;
@@ -100,12 +101,15 @@ static void find_self(void)
         self[size - (ssize_t)(sizeof gone - 1)] = '\0';
 }
 
-/* Whether the user speaks to us and not to the runtime that we stand in for. Links named shim-X have only the hooks. */
+/*
+ * Whether the user speaks to us and not to the runtime that we stand in for. Links named shim-X have only the
+ * hooks.
+ */
 static bool is_our_command(const char *name, int argc, char *const argv[])
 {
     static const char *const nouns[] = {
-        "cdi", "explain", "hook", "runtime", "device", "grant", "gate", "doctor", "node", "system", "config", "version",
-        "help", "--help", "-h",
+        "cdi", "explain", "hook", "runtime", "device", "grant", "gate", "doctor", "node", "system", "config",
+        "version", "help", "--help", "-h",
     };
     if (!is_same(name, "shim"))
         return strncmp(name, "shim-", 5) == 0 && argc > 1 && is_same(argv[1], "hook");
@@ -132,14 +136,15 @@ static bool find_by_link(const char *name)
     snprintf(link, sizeof link, LINKS "/%s", name);
     ssize_t size = readlink(link, low, sizeof low - 1);
     if (size < 0 && errno == EINVAL)
-        give_up("LOWLEVEL_MISSING", "make it a link to the runtime, for example with ln -s", "%s is not a symbolic link", link);
+        give_up("LOWLEVEL_MISSING", "make it a link to the runtime, with ln -s", "%s is not a symbolic link", link);
     if (size < 0)
         return false;
     low[size] = '\0';
     if (low[0] != '/')
         give_up("LOWLEVEL_MISSING", "let it point to an absolute path", "%s points to \"%s\"", link, low);
     if (stat(low, &target) == 0 && is_self(&target))
-        give_up("LOWLEVEL_MISSING", "let it point to the real runtime", "%s points to %s, which is shim itself", link, low);
+        give_up("LOWLEVEL_MISSING", "let it point to the real runtime", "%s points to %s, which is shim itself", link,
+                low);
     return true;
 }
 
@@ -190,11 +195,12 @@ static void find_by_search(const char *name)
 
     char remedy[2 * PATH_MAX];
     snprintf(remedy, sizeof remedy, "install it, or say where it is: ln -s /path/to/it " LINKS "/%s", name);
+    const char *second = count == 2 ? " or crun" : "";
     if (*own)
-        give_up("LOWLEVEL_MISSING", remedy, "there is no low-level runtime: the only %s%s found, %s, is shim itself", names[0],
-                count == 2 ? " or crun" : "", own);
-    give_up("LOWLEVEL_MISSING", remedy, "there is no low-level runtime: no %s%s in the directories for programs or in PATH",
-            names[0], count == 2 ? " or crun" : "");
+        give_up("LOWLEVEL_MISSING", remedy, "there is no low-level runtime: the only %s%s found, %s, is shim itself",
+                names[0], second, own);
+    give_up("LOWLEVEL_MISSING", remedy,
+            "there is no low-level runtime: no %s%s in the directories for programs or in PATH", names[0], second);
 }
 
 __attribute__((noreturn)) static void become_low(char *argv[])
@@ -213,8 +219,9 @@ static bool exists(const char *path)
 }
 
 /*
- * A configuration may name sources of requests that the scan does not know, so that every create goes to Python. The
- * user's own counts for Python only when rootless; looking at it for everybody costs nothing and errs towards Python.
+ * A configuration may name sources of requests that the scan does not know, so that every create goes to Python.
+ * The user's own counts for Python only when rootless; looking at it for everybody costs nothing and errs towards
+ * Python.
  */
 static bool is_configured(void)
 {
@@ -240,8 +247,8 @@ static int open_config(void)
 }
 
 /*
- * Read and not mapped: a file that is cut while it is read must not end us. What cannot be opened, is no regular file or
- * is larger than any real config.json is left to the low-level runtime.
+ * Read and not mapped: a file that is cut while it is read must not end us. What cannot be opened, is no regular
+ * file or is larger than any real config.json is left to the low-level runtime.
  */
 static bool does_config_ask(void)
 {
@@ -343,14 +350,16 @@ static bool find_installed(const char *prefix)
         give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", path, problem(errno));
     text[size] = '\0';
     if (!take_path(take_path(text, interpreter), modules))
-        give_up("SHIM_BROKEN", reinstall, "%s does not hold the interpreter and the module directory, a line each", path);
+        give_up("SHIM_BROKEN", reinstall, "%s does not hold the interpreter and the module directory, a line each",
+                path);
     return true;
 }
 
 /* Where they are in the virtual environment that pip installed us into. */
 static void find_in_venv(const char *prefix)
 {
-    snprintf(reinstall, sizeof reinstall, "python3 -m venv %s && %s/bin/pip install --force-reinstall cdi-shim", prefix, prefix);
+    snprintf(reinstall, sizeof reinstall, "python3 -m venv %s && %s/bin/pip install --force-reinstall cdi-shim",
+             prefix, prefix);
     snprintf(interpreter, sizeof interpreter, "%s/bin/python3", prefix);
     snprintf(modules, sizeof modules, "%s/" SITE_PACKAGES, prefix);
 }
@@ -375,9 +384,9 @@ static void prepare_python(const char *part)
 }
 
 /*
- * Variables that must not reach Python's loader: it would obey LD_*, and it writes into GLIBC_TUNABLES, so that the value
- * could not be handed on. Their names get a prefix. So do names that have it already: then Python can take one prefix off
- * whatever has one, without knowing which is which.
+ * Variables that must not reach Python's loader: it would obey LD_*, and it writes into GLIBC_TUNABLES, so that
+ * the value could not be handed on. Their names get a prefix. So do names that have it already: then Python can
+ * take one prefix off whatever has one, without knowing which is which.
  */
 static bool is_for_loader(const char *variable)
 {
@@ -418,7 +427,10 @@ static bool is_ignored(int number)
     return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* Python ignores these two itself: it must know which of them were ignored before, to leave them so for the runtime. */
+/*
+ * Python ignores these two itself: it must know which of them were ignored before, to leave them so for the
+ * runtime.
+ */
 static void add_ignored_signals(void)
 {
     bool pipe = is_ignored(SIGPIPE), size = is_ignored(SIGXFSZ);
@@ -468,9 +480,12 @@ int main(int argc, char *argv[])
         become_part("cli", argv);
     }
 
+    /* by the grammar that our name promises, so that a missing runtime can be told in --log too */
+    parse_call(grammar_of(name), argc, argv, &call, kept, devices);
     if (!find_by_link(name))
         find_by_search(name);
-    parse_call(grammar_of(low), argc, argv, &call, kept, devices);
+    if (grammar_of(low) != grammar_of(name))
+        parse_call(grammar_of(low), argc, argv, &call, kept, devices);
     if (!call.injects)
         become_low(kept);
     if (call.devices || call.unknown || is_configured() || does_config_ask())

@@ -1,12 +1,13 @@
 /*
  * The one header of all our C.
  *
- * The error rule. A function that can fail returns a negative errno value (-ENOENT); zero or more is success. On failure
- * nothing that the caller passed in has changed. Nothing here prints or exits except launcher.c, which owns the process;
- * errno itself is never read across a call of ours. Texts for people are made in one place: problem() in report.c.
+ * The error rule. A function that can fail returns a negative errno value (-ENOENT); zero or more is success. On
+ * failure nothing that the caller passed in has changed. Nothing here prints or exits except launcher.c, which
+ * owns the process; errno itself is never read across a call of ours. Texts for people are made in one place:
+ * problem() in report.c.
  *
- * Memory. Nothing allocates: the caller brings the room, and every const char * that is handed back points into what the
- * caller passed in. File descriptors are O_CLOEXEC from birth and closed by `cleanup_fd`.
+ * Memory. Nothing allocates: the caller brings the room, and every const char * that is handed back points into
+ * what the caller passed in. File descriptors are O_CLOEXEC from birth and closed by `cleanup_fd`.
  *
  * The same files are built twice: into the static launcher and into the Python module shim.hooks._core.
  */
@@ -50,8 +51,9 @@ struct call {
 enum grammar grammar_of(const char *path);
 
 /*
- * Reads argv, argv[0] included. `kept` receives argv without our --device options and a closing NULL: room for argc + 1;
- * `devices` receives the values of these options: room for argc. It cannot fail: what no table knows is the runtime's.
+ * Reads argv, argv[0] included. `kept` receives argv without our --device options and a closing NULL: room for
+ * argc + 1; `devices` receives the values of these options: room for argc. It cannot fail: what no table knows is
+ * the runtime's.
  */
 void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices);
 
@@ -64,8 +66,9 @@ bool asks(const char *text, size_t size);
 const char *problem(int error);
 
 /*
- * Writes text into out as the inside of a JSON string, NUL-terminated and cut at a whole character when room is short:
- * control characters and bytes that are not UTF-8 never come through. Quotes and backslashes are escaped when `quotes`.
+ * Writes text into out as the inside of a JSON string, NUL-terminated and cut at a whole character when room is
+ * short: control characters and bytes that are not UTF-8 never come through. Quotes and backslashes are escaped
+ * when `quotes`.
  */
 void escape(char *out, size_t room, const char *text, bool quotes);
 

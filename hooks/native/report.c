@@ -1,9 +1,9 @@
 /*
  * What the launcher has to say when it cannot go on.
  *
- * Engines show the last line of the --log file or stderr, and each of them one line; docker and podman look into the text
- * for the usual words of a missing file and turn them into exit status 127 or 126, so those words never stand here. The
- * time is UTC and computed by hand: the C library's gmtime() would read the file that TZ names.
+ * Engines show the last line of the --log file or stderr, and each of them one line; docker and podman look into
+ * the text for the usual words of a missing file and turn them into exit status 127 or 126, so those words never
+ * stand here. The time is UTC and computed by hand: the C library's gmtime() would read the file that TZ names.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -39,7 +39,10 @@ const char *problem(int error)
     }
 }
 
-/* Length of the UTF-8 character that text begins with, 0 when its bytes are none (RFC 3629: shortest form, no surrogates). */
+/*
+ * Length of the UTF-8 character that text begins with, 0 when its bytes are none (RFC 3629: shortest form, no
+ * surrogates).
+ */
 static size_t character(const unsigned char *text)
 {
     unsigned char first = text[0];
@@ -118,7 +121,8 @@ static void put_line(int fd, const char *line, size_t size)
 static void append_to_log(const char *log, const char *log_format, const char *quoted)
 {
     char line[MAX_LINE + 128], now[STAMP];
-    cleanup_fd int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    cleanup_fd int fd = open(log, flags, 0644);
     if (fd < 0)
         return;
     stamp(now, time(NULL));

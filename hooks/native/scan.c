@@ -1,13 +1,14 @@
 /*
  * The request scan: could these bytes hold a request?
  *
- * A request is found by its needle, looked for in the raw bytes, wherever it stands: no JSON is parsed, so nothing about
- * duplicates, order, nesting or faults of the document can hide it. What can hide a needle from a search is an escape
- * that spells one of its characters otherwise; so an escape that decodes to such a character counts as a request.
- * Python's reader takes strict UTF-8 only, in which a character of ASCII has no second encoding: nothing else is left.
+ * A request is found by its needle, looked for in the raw bytes, wherever it stands: no JSON is parsed, so nothing
+ * about duplicates, order, nesting or faults of the document can hide it. What can hide a needle from a search is
+ * an escape that spells one of its characters otherwise; so an escape that decodes to such a character counts as a
+ * request. Python's reader takes strict UTF-8 only, in which a character of ASCII has no second encoding: nothing
+ * else is left.
  *
- * The annotation prefix is the only source of requests in config.json; with a configuration file, which may name other
- * prefixes, the launcher asks Python without a scan.
+ * The annotation prefix is the only source of requests in config.json; with a configuration file, which may name
+ * other prefixes, the launcher asks Python without a scan.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -40,8 +41,8 @@ static int four_digits(const char *text, const char *end)
 }
 
 /*
- * Whether the escape whose backslash stands before `text` could spell a part of a needle. Encoders write \u003c, \u003e,
- * \u0026, control characters and \u2028 of themselves: these are nothing special.
+ * Whether the escape whose backslash stands before `text` could spell a part of a needle. Encoders write \u003c,
+ * \u003e, \u0026, control characters and \u2028 of themselves: these are nothing special.
  */
 static bool hides(const char *text, const char *end)
 {

@@ -142,6 +142,8 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         "runc --new state x create",
         {"verb": "state", "unknown": "", "injects": False},
     ),
+    ("a question may be the value", "runc", "runc --new --help create x", {"injects": True, "unknown": "--new"}),
+    ("the first unknown one is named", "runc", "runc --new create --odd x", {"injects": True, "unknown": "--new"}),
     ("our device in front of the verb", "runc", "runc --device a/b=c create x", {"unknown": "--device", "devices": []}),
     ("even in one word", "crun", "crun --device=a/b=c create x", {"unknown": "--device=a/b=c", "verb": "create"}),
     ("candidates of an abbreviation agree", "crun", "crun --ro x create y", {"verb": "create", "unknown": ""}),

@@ -452,16 +452,22 @@ def test_a_link_that_leads_nowhere_says_so(world: World, target: str, finding: s
     for name in ("script", "text"):
         (tmp_path / name).chmod(0o755)
     world.link("shim-astray", target.format(bin=world.bin, root=tmp_path))
+    log = tmp_path / "log"
     try:
-        assert text in refused(world.call("state", "x", name="shim-astray"), finding)
+        line = refused(world.call("--log", log, "--log-format=json", "state", "x", name="shim-astray"), finding)
     finally:
         (world.bin / "shim-astray").unlink()
+    assert text in line
+    assert json.loads(log.read_text())["msg"] + "\n" == line
 
 
 def test_nothing_found_says_what_to_install(world: World) -> None:
     world.name("shim-nowhere-to-be-found")
-    line = refused(world.call("state", name="shim-nowhere-to-be-found"), "LOWLEVEL_MISSING")
+    log = world.bundle / "log"
+    line = refused(world.call("--log", log, "create", "x", name="shim-nowhere-to-be-found"), "LOWLEVEL_MISSING")
     assert "no nowhere-to-be-found in the directories for programs or in PATH" in line
+    assert line.strip() in log.read_text()
+    log.unlink()
 
 
 def test_a_link_that_is_none_says_so(world: World) -> None:
