@@ -51,7 +51,7 @@ def _log_line(message: str, log_format: str) -> str:
 
 def _append(path: str, line: str) -> None:
     # O_NONBLOCK: a FIFO without a reader must not hold us up. A log that cannot be written changes nothing.
-    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW
     try:
         fd = posix.open(path, flags, 0o644)
     except OSError:
