@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
 
 
+MAX_FAULTS = 1000  # that are looked for in one document; the rest is only counted as wrong
+
+
 class Fault:
     """Something in a document that is refused.
 
@@ -152,7 +155,7 @@ class Decoder:
     def _unknown(self, key: str, fields: Fields, place: Place) -> None:
         from shim.cdi.nearest import nearest  # late: only for a fault
 
-        close = nearest(key, fields.readers) if len(self.faults) < _MAX_FAULTS else []
+        close = nearest(key, fields.readers) if len(self.faults) < MAX_FAULTS else []
         text = f"unknown field {quoted(key)}" + (f"; the nearest is {close[0]}" if close else "")
         remedy = f"write {close[0]}, or remove it" if close else "remove it"
         self.fault((place, key), "unknown-field", text, f"{remedy}; fields here are {', '.join(fields.readers)}")
@@ -164,7 +167,7 @@ class Decoder:
 
     def fault(self, place: Place, rule: str, text: str, remedy: str = "", *, late: bool = False) -> None:
         """Note a fault, unless there are so many that nobody reads them."""
-        if len(self.faults) < _MAX_FAULTS:
+        if len(self.faults) < MAX_FAULTS:
             self.faults.append(Fault(path_of(place), rule, text, remedy, late=late))
 
     def name(self, name: str, place: Place) -> None:
@@ -183,7 +186,6 @@ class Decoder:
 
 
 _MAX_NAME = 1000  # YAML takes 1024 characters from the first quote to the colon
-_MAX_FAULTS = 1000
 
 
 def _text(decoder: Decoder, value: Any, place: Place) -> str | None:

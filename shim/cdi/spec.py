@@ -14,7 +14,7 @@ from __future__ import annotations
 import posix
 
 from shim.cdi import jsontext
-from shim.cdi.decode import Decoder, Fault, fold
+from shim.cdi.decode import MAX_FAULTS, Decoder, Fault, fold
 from shim.cdi.findings import CdiError, Finding
 from shim.cdi.names import split_kind
 from shim.cdi.paths import reason
@@ -147,24 +147,24 @@ def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]
         pass
     else:
         decoder = Decoder(json=True)
-        document, wrong = _judge(decoder, value)
-        if not wrong and decoder.members == jsontext.members(data):
+        document = decoder.document(value)
+        if not decoder.faults and decoder.members == jsontext.members(data) and next(check(document), None) is None:
             return document, []
     # As YAML, which gives the same for what is JSON, and tells lines.
     from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec shall not cost
 
     text_read = Document(data)
     first = [_of_text(fault.rule, fault.text, path, fault.line) for fault in text_read.faults if not fault.late]
-    last = [_of_text(fault.rule, fault.text, path, fault.line) for fault in text_read.faults if fault.late]
+    behind = [_of_text(fault.rule, fault.text, path, fault.line) for fault in text_read.faults if fault.late]
     if text_read.broken:
-        return {}, first + last
+        return {}, first + behind
     if text_read.value is None:
-        return {}, [*first, _of_text("no-data", "there is no document in it", path, 0), *last]
-    document, wrong = _judge(Decoder(), text_read.value)
+        return {}, [*first, _of_text("no-data", "there is no document in it", path, 0), *behind]
+    document, wrong = _judge(text_read.value)
     found = [(fault.late, _of_field(fault, text_read, path)) for fault in wrong]
     first += [finding for late, finding in found if not late]
-    last += [finding for late, finding in found if late]
-    return document, first + last
+    last = [finding for late, finding in found if late]
+    return document, first + last + behind
 
 
 def canonical(document: dict[str, Any]) -> dict[str, Any]:
@@ -175,27 +175,28 @@ def canonical(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _judge(decoder: Decoder, value: object) -> tuple[dict[str, Any], list[Fault]]:
+def _judge(value: object) -> tuple[dict[str, Any], list[Fault]]:
     """Decode and check; a rule is not held against what could not be decoded."""
+    decoder = Decoder()
     document = decoder.document(value)
     wrong = decoder.faults
-    if not wrong:
-        return document, list(check(document))
     if any(not fault.path for fault in wrong):  # it is no mapping
         return document, wrong
-    undecoded = [_folded(fault.path) for fault in wrong]
-    return document, wrong + [
-        fault for fault in check(document) if not any(_related(_folded(fault.path), path) for path in undecoded)
-    ]
+    undecoded = {_folded(fault.path) for fault in wrong}
+    around = {path[:length] for path in undecoded for length in range(len(path))}
+    broken = (
+        fault for fault in check(document) if not undecoded or not _touches(_folded(fault.path), undecoded, around)
+    )
+    return document, wrong + [fault for _, fault in zip(range(MAX_FAULTS), broken, strict=False)]
 
 
 def _folded(path: Path) -> Path:
     return tuple(fold(step) if isinstance(step, str) else step for step in path)
 
 
-def _related(one: Path, other: Path) -> bool:
-    """Whether one of them is the other, or inside it."""
-    return all(step == against for step, against in zip(one, other, strict=False))
+def _touches(path: Path, undecoded: set[Path], around: set[Path]) -> bool:
+    """Whether what could not be decoded is at this path, inside it or around it."""
+    return path in around or any(path[:length] in undecoded for length in range(len(path) + 1))
 
 
 def _of_text(rule: str, text: str, path: str, line: int) -> Finding:

@@ -26,7 +26,8 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from shim.cdi.decode import fold
+from shim.cdi.decode import MAX_FAULTS, fold
+from shim.cdi.jsontext import MAX_NODES
 from shim.cdi.names import quoted
 from shim.cdi.scalars import INT64, UINT64_MAX, text_of
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_DEPTH = 1000  # libyaml has the same limit from 0.2.6 on
-MAX_NODES = 500_000  # what is behind an alias counted each time; a spec with 1000 devices has 30000
 _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
@@ -51,6 +51,7 @@ _INTEGER = re.compile(r"([-+]?)(?:0([bB][01]+|[oO][0-7]+|[xX][0-9a-fA-F]+|[0-7]+
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?").fullmatch
 _DOT_FLOAT = re.compile(r"\.[0-9](?:_?[0-9])*(?:[eE][-+]?[0-9](?:_?[0-9])*)?").fullmatch
 _DATE = re.compile(r"[0-9]{4}-[01]?[0-9]-[0-3]?[0-9](?:[Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}.*)?").fullmatch
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?").fullmatch
 _BASES = {"b": 2, "o": 8, "x": 16}
 
 _TAG = "tag:yaml.org,2002:"
@@ -163,7 +164,8 @@ class Document:
         return line
 
     def _fault(self, rule: str, text: str, event: Any, order: int = 0) -> None:
-        self.faults.append(YamlFault(rule, text, event.start_mark.line + 1, order))
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(YamlFault(rule, text, event.start_mark.line + 1, order))
 
     def _utf8(self, data: bytes) -> bytes:
         """The text as UTF-8 without a byte order mark."""
@@ -262,10 +264,11 @@ class Document:
                 value = values[named]
                 if sizes[named] < 0:
                     self._fault("yaml-syntax", f"anchor {quoted(event.anchor)} contains itself", event)
-                    value = None
+                    value = {}
                 count += abs(sizes[named])
                 aliased += abs(sizes[named])
-                if aliased > 100 and count > 1000 and aliased / count > 0.99:  # the reference's rule
+                # The reference's rule: at most 99 % may come from aliases, less from 400000 nodes on.
+                if aliased > 100 and count > 1000 and aliased / count > 0.99 - max(0, count - 400_000) * 0.89 / 3.6e6:
                     text = f"aliases stand for {aliased} of {count} nodes"
                     raise YamlFault("yaml-alias-bomb", text, event.start_mark.line + 1)
 
@@ -299,15 +302,14 @@ class Document:
         elif value == "<<" and event.__class__ is ScalarEvent and (event.implicit[0] or event.tag == _TAG + "merge"):
             return _MERGE
         if value in container:
-            self._twice(value, line, self._lines[id(container), value])
+            self._twice(value, event, container)
         else:
             self._lines[id(container), value] = line
         return value
 
-    def _twice(self, key: str, line: int, first: int) -> None:
-        self.faults.append(
-            YamlFault("duplicate-key", f"key {quoted(key)} stands twice in one mapping, first on line {first}", line, 1)
-        )
+    def _twice(self, key: str, event: Any, container: dict[str, Any]) -> None:
+        first = self._lines[id(container), key]
+        self._fault("duplicate-key", f"key {quoted(key)} stands twice in one mapping, first on line {first}", event, 1)
 
     def _merge(self, event: Any, container: dict[str, Any], value: Any) -> None:
         """Bring what `<<` names into a mapping. Unlike elsewhere in YAML nothing may override anything."""
@@ -318,7 +320,7 @@ class Document:
             for key, item in merged.items():
                 line = self._lines.get((id(merged), key), event.start_mark.line + 1)
                 if key in container:
-                    self._twice(key, event.start_mark.line + 1, self._lines[id(container), key])
+                    self._twice(key, event, container)
                 else:
                     container[key] = item
                     self._lines[id(container), key] = line
@@ -328,7 +330,8 @@ class Document:
         if self._source and event.style == '"':
             source = self._source[event.start_mark.index : event.end_mark.index]
             if _ESCAPED_SLASH(source):
-                self._fault("yaml-syntax", "the escape \\/ is JSON but not YAML, and specs are read as YAML", event)
+                text = "the escape \\/ is JSON but not YAML, and specs are read as YAML"
+                raise YamlFault("yaml-syntax", text, event.start_mark.line + 1)
         if self._mark:
             text = text.replace(self._mark, "\ufeff")
         if event.tag is None:
@@ -346,14 +349,11 @@ class Document:
         return value
 
     def _binary(self, event: Any, text: str) -> str:
-        try:
-            data = binascii.a2b_base64(text.replace("\n", "").replace("\r", "").encode("ascii"))
-            if binascii.b2a_base64(data, newline=False) != text.replace("\n", "").encode():
-                raise ValueError
-        except ValueError:
+        letters = text.replace("\n", "").replace("\r", "")
+        if not _BASE64(letters):
             self._fault("yaml-syntax", "the text under !!binary is no base64", event)
             return ""
-        return data.decode("utf-8", "replace")
+        return binascii.a2b_base64(letters).decode("utf-8", "replace")
 
 
 _FLOAT_KEYS = {"+Inf": ".inf", "-Inf": "-.inf", "NaN": ".nan"}
