@@ -74,15 +74,25 @@ def add_nodes(config: Json, nodes: list[Json]) -> None:
     """Add device nodes, and for each the cgroup rule that lets the container use it."""
     if not nodes:
         return
-    owner = _owner(config)
+    owner = process_owner(config)
+    add_devices(config, [device(node, owner) for node in nodes])
+    add_rules(config, [rule for rule in map(cgroup_rule, nodes) if rule])
+
+
+def add_devices(config: Json, devices: list[Json]) -> None:
+    """Add entries of linux.devices, each in place of the first one of the same path."""
+    if not devices:
+        return
     linux = _section(config, "linux", "linux")
-    linux["devices"] = _replaced(
-        _array(linux.get("devices"), "linux.devices"), "path", [device(node, owner) for node in nodes], stay=True
-    )
-    rules = [rule for rule in map(cgroup_rule, nodes) if rule]
-    if rules:
-        resources = _section(linux, "resources", "linux.resources")
-        _list(resources, "devices", "linux.resources.devices").extend(rules)
+    linux["devices"] = _replaced(_array(linux.get("devices"), "linux.devices"), "path", devices, stay=True)
+
+
+def add_rules(config: Json, rules: list[Json]) -> None:
+    """Append cgroup rules."""
+    if not rules:
+        return
+    resources = _section(_section(config, "linux", "linux"), "resources", "linux.resources")
+    _list(resources, "devices", "linux.resources.devices").extend(rules)
 
 
 def device(node: Json, owner: tuple[int, int]) -> Json:
@@ -130,15 +140,20 @@ def add_net_devices(config: Json, net_devices: list[Json]) -> None:
 
 
 def add_mounts(config: Json, mounts: list[Json]) -> None:
-    """Add mounts: the first of the same destination goes, the new one comes last; then all are sorted by depth.
+    """Add mounts of a spec to those of the config, see put_mounts."""
+    if mounts:
+        userns = has_user_namespace(config)
+        put_mounts(config, [mount(item, userns=userns) for item in mounts])
 
-    The sort is stable. Without it a mount would hide those of the config that lie below its destination.
+
+def put_mounts(config: Json, entries: list[Json]) -> None:
+    """Put entries of mounts in: the first of the same destination goes, the new one comes last; then all are sorted.
+
+    The sort is by depth, and stable. Without it a mount would hide those of the config that lie below its destination.
     """
-    if not mounts:
+    if not entries:
         return
-    userns = _has_user_namespace(config)
-    added = [mount(item, userns=userns) for item in mounts]
-    present = _replaced(_array(config.get("mounts"), "mounts"), "destination", added, stay=False)
+    present = _replaced(_array(config.get("mounts"), "mounts"), "destination", entries, stay=False)
     config["mounts"] = sorted(present, key=_depth)
 
 
@@ -216,7 +231,7 @@ def _process(config: Json) -> Json:
     return _section(config, "process", "process")
 
 
-def _owner(config: Json) -> tuple[int, int]:
+def process_owner(config: Json) -> tuple[int, int]:
     """Uid and gid of the container's process, 0 where the config does not say."""
     user = _object(_object(config.get("process"), "process").get("user"), "process.user")
     uid, gid = user.get("uid") or 0, user.get("gid") or 0
@@ -225,7 +240,8 @@ def _owner(config: Json) -> tuple[int, int]:
     return uid, gid
 
 
-def _has_user_namespace(config: Json) -> bool:
+def has_user_namespace(config: Json) -> bool:
+    """Whether the container gets or joins a user namespace of its own."""
     linux = _object(config.get("linux"), "linux")
     namespaces = _array(linux.get("namespaces"), "linux.namespaces")
     return any(_member(namespace, "type") == "user" for namespace in namespaces)

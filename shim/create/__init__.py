@@ -1,6 +1,6 @@
 """Create: a bundle goes in, a container with its devices comes out. The recipe on one page. HOT.
 
-    ask, resolve, edit, write, exec
+    ask, resolve, rule, edit, record, exec
 
 The launcher sends only what may ask for a device; everything else has become the low-level runtime before Python was
 thought of. Two rules govern every line: a container that asked for nothing never fails because of us, and one that
@@ -8,7 +8,8 @@ asked never starts without.
 
 Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
 place: what reads the files (shim.create.known, where the index is missing or stale), what places network interfaces
-(shim.create.netdevices, where a plan has them). Nothing here starts a process or opens a device.
+(shim.create.netdevices, where a plan has them), user namespaces and exec (below), trust (shim.create.rules, where a
+plan has hooks). Nothing here starts a process or opens a device.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from posix import _exit
 from shim.cdi import edits, plan
 from shim.cdi.findings import CdiError, Finding
 from shim.cdi.index import DamagedError
-from shim.create import known, report, request
+from shim.create import known, log, present, record, report, request, rules
 from shim.create.become import become
 from shim.create.bundle import Bundle
 from shim.create.settings import Settings
 from shim.create.verdict import Invocation
+from shim.host import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,54 +43,87 @@ def main(words: list[str]) -> NoReturn:
         words: the launcher's words, see shim.create.verdict.
     """
     call = Invocation(words)
+    story = log.Story()
+    rootful = identity.is_rootful()
     try:
         try:
-            prepare(call)
+            prepare(call, story, rootful)
+            log.append(call, story, rootful=rootful)
             become(call)
         except CdiError:
             raise
         except Exception as error:  # whatever it is: the engine must show a line, not a traceback
             raise _internal(error) from error
     except CdiError as error:
+        story.tell(error.findings)
+        log.append(call, story, rootful=rootful, failed=True)
         report.fail(error, call.log, call.log_format)
         _exit(1)  # no clean-up of the interpreter: 2 ms, and nothing is open
 
 
-def prepare(call: Invocation) -> None:
+def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
     """Put the devices that are asked for into the bundle; leave the bundle alone when none is.
 
+    Arguments:
+        call: the call of the runtime.
+        story: is told what happens.
+        rootful: whether we are the host's root (shim.host.identity).
     Raises:
         CdiError: something is asked for and cannot be given.
     """
+    if call.verb == "exec":
+        from shim.create import process  # late: no create needs it
+
+        process.complete(call)
+        return
     found, served, trouble = _known()
+    story.file = found.log_file
     bundle, config = _read(call, found)
     wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
     if not wanted or bundle is None or request.is_sandbox(config):
         return
+    story.devices = wanted
     if trouble:
         raise trouble
-    if call.unknown:
-        text = f"{call.unknown} in front of {call.verb} is unknown, so the command line is not certain"
-        raise CdiError([Finding("OPTION_UNKNOWN", text)])
-    made = _resolve(list(wanted), served)
-    edited = edits.apply(made, config)
-    if any(origin["edits"].get("netDevices") for origin in made.origins):
-        edited = _with_interfaces(edited, made, call)
-    for finding in (*found.warnings, *made.findings):
+    rules.check_call(call.unknown, wanted, config)
+    made = rules.impose(_resolve(list(wanted), served), call.launcher, rootful=rootful)
+    if not rootful or edits.has_user_namespace(config):
+        from shim.create import userns  # late: few containers have one
+
+        made = userns.adapt(made, config)
+    story.tell([*found.warnings, *made.findings])
+    story.specs = [origin["spec"] for origin in made.origins]
+    before, after = bundle.edit(lambda config: _edited(config, made, call, rootful))
+    for finding in story.findings:
         report.warn(finding)
-    bundle.write(edited)
+    story.changed = after != before
+    record.write(record.directory(), call, wanted, made, before, after, bundle.identity)
 
 
-def _with_interfaces(edited: Json, made: Plan, call: Invocation) -> Json:
+def _edited(config: Json, made: Plan, call: Invocation, rootful: bool) -> Json:
+    """The config with the devices. A restored container gets none: what runs in it was not started with them.
+
+    Its annotations come from the archive of the checkpoint, which anybody may have written (CVE-2026-53492).
+    """
+    edited = present.add(made, config)
+    if any(origin["edits"].get("netDevices") for origin in made.origins):
+        edited = _with_interfaces(edited, made, call, rootful)
+    if call.verb == "restore" and edited != config:
+        text = f"the checkpoint asks for {', '.join(made.devices)}, which its container was not created with"
+        raise CdiError([Finding("RESTORE_UNTRUSTED", text)])
+    return edited
+
+
+def _with_interfaces(edited: Json, made: Plan, call: Invocation, rootful: bool) -> Json:
     """The config in which the interfaces of the plan reach the container under every low-level runtime."""
     from shim.create import netdevices  # late, like the next: few specs move interfaces
-    from shim.host import abilities, identity
+    from shim.host import abilities
 
     return netdevices.place(
         edited,
         netdevices.wanted(made.origins),
         native=abilities.native_net_devices(call.low),
-        rootful=identity.is_rootful(),
+        rootful=rootful,
         launcher=call.launcher,
     )
 

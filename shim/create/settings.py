@@ -30,16 +30,18 @@ class Settings:
         spec_dirs: spec directories, the most important last.
         annotation_prefixes: annotation keys that begin so are requests.
         default_kind: VENDOR/CLASS of a bare device name.
+        log_file: "" for no log, None for the usual place (shim.create.log).
         warnings: findings about keys that mean nothing.
     """
 
-    __slots__ = ("annotation_prefixes", "default_kind", "path", "spec_dirs", "warnings")
+    __slots__ = ("annotation_prefixes", "default_kind", "log_file", "path", "spec_dirs", "warnings")
 
     def __init__(self) -> None:
         self.path = ""
         self.spec_dirs: tuple[str, ...] = DEFAULT_DIRS
         self.annotation_prefixes: tuple[str, ...] = (PREFIX,)
         self.default_kind = "nvidia.com/gpu"
+        self.log_file: str | None = None
         self.warnings: list[Finding] = []
 
     def to_json(self) -> dict[str, Any]:
@@ -55,6 +57,7 @@ class Settings:
         settings.spec_dirs = tuple(value["spec_dirs"])
         settings.annotation_prefixes = tuple(value["annotation_prefixes"])
         settings.default_kind = value["default_kind"]
+        settings.log_file = value["log_file"]
         settings.warnings = [finding_from_json(one) for one in value["warnings"]]
         return settings
 
@@ -101,7 +104,13 @@ def load(path: str = "") -> Settings:
     if not isinstance(kind, str) or kind.count("/") != 1:
         raise _error(path, "cdi.default-kind must be a text of the form VENDOR/CLASS")
     settings.default_kind = kind
-    for key in [*document, *(f"cdi.{key}" for key in cdi)]:
+    log = document.pop("log", {})
+    if not isinstance(log, dict):
+        raise _error(path, "[log] must be a table")
+    settings.log_file = log.pop("file", None)
+    if not isinstance(settings.log_file, str | None) or (settings.log_file or "/")[0] != "/":
+        raise _error(path, 'log.file must be an absolute path, or "" for no log')
+    for key in [*document, *(f"log.{key}" for key in log), *(f"cdi.{key}" for key in cdi)]:
         text = f"the key {key} means nothing here"
         settings.warnings.append(Finding("SETTINGS_UNKNOWN_KEY", text, path=path))
     return settings

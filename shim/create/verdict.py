@@ -14,11 +14,13 @@ class Invocation:
         low: path of the low-level runtime to become.
         name: last part of the launcher's argv[0], for example "shim-crun".
         launcher: path of the launcher.
-        verb: "create" or "run".
+        verb: "create", "run", "restore" or "exec".
         bundle: the bundle directory, "." when the command line names none.
         config: path of the config.json.
         id: the container's id, "" when missing.
         root: value of --root, "" when not given.
+        key: names the container's record (shim.create.record), "" when the launcher gave none.
+        process: value of exec's --process, "" when not given.
         log: value of --log, "" when not given.
         log_format: "text" or "json".
         devices: values of --device, in order.
@@ -34,11 +36,13 @@ class Invocation:
         "devices",
         "id",
         "ignored",
+        "key",
         "launcher",
         "log",
         "log_format",
         "low",
         "name",
+        "process",
         "root",
         "unknown",
         "verb",
@@ -67,6 +71,8 @@ class Invocation:
         self.bundle = said.get("bundle", ".")
         self.id = said.get("id", "")
         self.root = said.get("root", "")
+        self.key = said.get("key", "")
+        self.process = said.get("process", "")
         self.log = said.get("log", "")
         self.log_format = said.get("log-format", "text")
         self.unknown = said.get("unknown", "")

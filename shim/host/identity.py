@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posix
 
+_S_IFMT, _S_IFDIR, _WRITABLE_BY_OTHERS = 0o170000, 0o040000, 0o022
 _WHOLE_RANGE = [b"0", b"0", b"4294967295"]
 
 
@@ -49,3 +50,16 @@ def run_dir(environ: dict[bytes, bytes] | None = None) -> str:
         return ""
     ours = status.st_uid == posix.geteuid() and not status.st_mode & 0o077
     return home.decode("utf-8", "surrogateescape") + "/shim" if ours else ""
+
+
+def is_ours(path: str) -> bool:
+    """Whether a directory is there, no link, belongs to us, and can be written by nobody else.
+
+    For the places that $XDG_* name and those that we make ourselves; whose word a file is, shim.host.trust says.
+    """
+    try:
+        status = posix.lstat(path)
+    except (OSError, ValueError):
+        return False
+    is_directory = status.st_mode & _S_IFMT == _S_IFDIR
+    return is_directory and status.st_uid == posix.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS

@@ -32,7 +32,10 @@ class Scene:
         self.config = self.bundle / "config.json"
         (self.specs / "gpu.json").write_text(json.dumps(SPEC))
         self.settings = directory / "config.toml"
-        self.settings.write_text(f'[cdi]\nspec-dirs = ["{self.specs}"]\ndefault-kind = "acme.example/gpu"\n')
+        self.story = directory / "story"
+        self.settings.write_text(
+            f'log.file = "{self.story}"\n[cdi]\nspec-dirs = ["{self.specs}"]\ndefault-kind = "acme.example/gpu"\n'
+        )
         self._main = modules / "shim" / "__main__.py"
 
     def write(self, config: Any) -> None:
@@ -200,7 +203,7 @@ sys.path.insert(0, sys.argv[1])
 from posix import environ
 environ[b"SHIM_CONFIG"] = sys.argv[3].encode()
 from shim import create
-create.edits.apply = lambda *words: 1 / 0
+create.present.add = lambda *words: 1 / 0
 create.main(["low=/bin/true", "name=shim", "self=/x", "verb=create", sys.argv[2], "--", "true"])
 """
 

@@ -34,8 +34,12 @@ HOT = {
     "shim.create.become",
     "shim.create.bundle",
     "shim.create.known",
+    "shim.create.log",
+    "shim.create.present",
+    "shim.create.record",
     "shim.create.report",
     "shim.create.request",
+    "shim.create.rules",
     "shim.create.settings",
     "shim.create.verdict",
     "shim.host",
@@ -93,7 +97,7 @@ class Creates:
         create = shlex.join([str(self._main), "create", *words])
         here = shlex.quote(str(self._directory))
         lines = [
-            "mount -t tmpfs -o mode=0755 tmpfs /run && mkdir /run/cdi /run/b",
+            "mount -t tmpfs tmpfs /var/log && mount -t tmpfs -o mode=0755 tmpfs /run && mkdir /run/cdi /run/b",
             f"cp {here}/{name} /run/cdi/ && cp {here}/config.json /run/b/",
             # an index is written only when the specs have been at rest for a while
             f"sleep 0.3; {shlex.join(start)} {create} || exit 1" if warm else "true",

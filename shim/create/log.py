@@ -1,0 +1,114 @@
+"""The log: one line of JSON for each create that injected, warned or failed. HOT.
+
+/var/log/shim.log, and for others than host root $XDG_STATE_HOME/shim/log. A line is appended by one write, so that
+lines of creates at the same time do not mix. A log that cannot be written changes nothing. JSON escapes control
+characters: whatever stands in a name, it stays one line.
+"""
+
+from __future__ import annotations
+
+import posix
+import time
+
+from shim.cdi import fastjson
+from shim.host.identity import is_ours
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shim.cdi.findings import Finding
+    from shim.create.verdict import Invocation
+
+SYSTEM_FILE = "/var/log/shim.log"
+
+
+class Story:
+    """What is known about a create, gathered on its way.
+
+    Attributes:
+        file: where the log is, "" for nowhere, None for the usual place.
+        devices: qualified name -> who asks for it.
+        specs: the spec files whose edits are injected.
+        findings: warnings, and at the end what stopped it.
+        changed: whether config.json was replaced.
+    """
+
+    __slots__ = ("changed", "devices", "file", "findings", "specs")
+
+    def __init__(self) -> None:
+        self.file: str | None = None
+        self.devices: dict[str, str] = {}
+        self.specs: list[str] = []
+        self.findings: list[Finding] = []
+        self.changed = False
+
+    def tell(self, findings: Iterable[Finding]) -> None:
+        """Add findings that are not there yet."""
+        known = {(finding.id, str(finding)) for finding in self.findings}
+        for finding in findings:
+            if (finding.id, str(finding)) not in known:
+                known.add((finding.id, str(finding)))
+                self.findings.append(finding)
+
+
+def append(call: Invocation, story: Story, *, rootful: bool, failed: bool = False) -> None:
+    """Write the line, if there is anything to say.
+
+    Arguments:
+        call: the call that it is about.
+        story: what happened.
+        rootful: whether we are the host's root (shim.host.identity).
+        failed: whether the create is refused.
+    """
+    if not (story.changed or story.findings):
+        return
+    path = find(rootful) if story.file is None else story.file
+    if not path:
+        return
+    line = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "verb": call.verb,
+        "id": call.id,
+        "bundle": call.bundle,
+        "outcome": "failed" if failed else "injected" if story.changed else "unchanged",
+        "devices": story.devices,
+        "specs": list(dict.fromkeys(story.specs)),
+        "findings": [finding.to_json() for finding in story.findings],
+    }
+    _append(path, fastjson.dumps(line))
+
+
+def find(rootful: bool, environ: dict[bytes, bytes] | None = None) -> str:
+    """The usual place of the log, "" when there is none.
+
+    Arguments:
+        rootful: whether we are the host's root (shim.host.identity).
+        environ: the environment as bytes, for tests; the process's own when not given.
+    """
+    if rootful:
+        return SYSTEM_FILE
+    variables = posix.environ if environ is None else environ
+    home = variables.get(b"XDG_STATE_HOME", b"").decode("utf-8", "surrogateescape")
+    if not home.startswith("/") or not is_ours(home):
+        return ""
+    try:
+        posix.mkdir(f"{home}/shim", 0o700)
+    except OSError:
+        pass  # it is there, or the log cannot be written
+    return f"{home}/shim/log"
+
+
+def _append(path: str, line: str) -> None:
+    # O_NONBLOCK: a FIFO without a reader must not hold us up
+    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
+    try:
+        fd = posix.open(path, flags | posix.O_NONBLOCK | posix.O_NOCTTY, 0o640)
+    except (OSError, ValueError):
+        return
+    try:
+        posix.write(fd, f"{line}\n".encode("ascii"))
+    except OSError:
+        pass
+    finally:
+        posix.close(fd)

@@ -1,0 +1,182 @@
+"""Present: put a plan into a config.json in which some of it may stand already. Pure. HOT.
+
+An engine may have applied the same names itself and left the annotation for us, and a create may come a second time to
+the same bundle. So this does what `edits.apply` does, step by step, but adds nothing that is there, and leaves a config
+that has everything exactly as it is:
+
+    variable        by name; ours replaces (the step of edits does so already)
+    device node     by its path, cleaned; it stays if it has our numbers and all that we would say, else ours replaces
+    cgroup rule     by all of it, behind the last rule that denies something
+    mount           by destination and source
+    hook            by stage, path and arguments
+    group           by value
+    network device  by its name on the host; it stays if it gets our name
+
+Where the plan itself names a node or a mount target twice, the last one counts, as in the reference library. Nodes that
+`userns.adapt` marked become bind mounts, and keep their cgroup rule.
+"""
+
+from __future__ import annotations
+
+from shim.cdi import edits
+from shim.cdi.paths import clean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from shim.cdi.plan import Plan
+
+    Json = dict[str, Any]
+
+# `dev` is the kernel's default: `nodev` must not be there. No propagation, no programs to run from it.
+_NODE_MOUNT_OPTIONS = ("bind", "rprivate", "nosuid", "noexec")
+
+
+def add(plan: Plan, config: Json) -> Json:
+    """A new config that has everything that the plan wants; equal to `config` when that has it already.
+
+    Arguments:
+        plan: what `rules.impose`, or after it `userns.adapt`, gave.
+        config: a decoded config.json; it is not changed, and the result may share parts with it.
+    Raises:
+        CdiError: CONFIG_JSON, when a section that must be edited has another type.
+    """
+    result = dict(config)
+    blocks = [origin["edits"] for origin in plan.origins]
+    nodes = _collect(blocks, "deviceNodes")
+    edits.add_env(result, _collect(blocks, "env"))
+    _add_nodes(result, [node for node in nodes if not node.get("bind")])
+    _add_rules(result, nodes)
+    edits.add_net_devices(result, _new_net_devices(result, _collect(blocks, "netDevices")))
+    _add_mounts(result, [node for node in nodes if node.get("bind")], _collect(blocks, "mounts"))
+    edits.add_hooks(result, _new_hooks(result, _collect(blocks, "hooks")))
+    edits.set_intel_rdt(result, [block["intelRdt"] for block in blocks if block.get("intelRdt") is not None])
+    edits.add_gids(result, _collect(blocks, "additionalGids"))
+    return result
+
+
+def _collect(blocks: list[Json], kind: str) -> list[Any]:
+    return [item for block in blocks for item in block.get(kind) or ()]
+
+
+def _last(items: list[Json], key: Callable[[Json], str]) -> list[Json]:
+    """The items without those whose key comes again later."""
+    kept: dict[str, Json] = {}
+    for item in items:
+        kept.pop(key(item), None)
+        kept[key(item)] = item
+    return list(kept.values())
+
+
+def _entries(config: Json, *way: str) -> list[Json]:
+    """The objects of the list that lies there; what has another type is left to the step that edits it, to complain."""
+    value: Any = config
+    for step in way:
+        value = value.get(step) if isinstance(value, dict) else None
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+# --- nodes and their rules ------------------------------------------------------------------------------------------
+
+
+def _add_nodes(config: Json, nodes: list[Json]) -> None:
+    nodes = _last(nodes, lambda node: clean(node["path"]))
+    if not nodes:
+        return
+    owner = edits.process_owner(config)
+    present: dict[str, list[Json]] = {}
+    for entry in _entries(config, "linux", "devices"):
+        present.setdefault(clean(str(entry.get("path"))), []).append(entry)
+    missing = []
+    for node in nodes:
+        wanted = edits.device(node, owner)
+        there = present.get(clean(node["path"]), [])
+        if any(_says_as_much(entry, wanted) for entry in there):
+            continue
+        if there:  # the same words, so that ours takes its place
+            wanted["path"] = there[0]["path"]
+        missing.append(wanted)
+    edits.add_devices(config, missing)
+
+
+def _says_as_much(entry: Json, wanted: Json) -> bool:
+    return wanted.keys() <= entry.keys() and all(entry[name] == wanted[name] for name in ("type", "major", "minor"))
+
+
+def _add_rules(config: Json, nodes: list[Json]) -> None:
+    wanted = [rule for rule in map(edits.cgroup_rule, nodes) if rule]
+    # A rule counts from its place on: one in front of a later denial opens nothing any more.
+    present: set[str] = set()
+    for rule in _entries(config, "linux", "resources", "devices"):
+        if rule.get("allow") is True:
+            present.add(_whole(rule))
+        else:
+            present.clear()
+    missing = []
+    for rule in wanted:
+        if _whole(rule) not in present:
+            present.add(_whole(rule))
+            missing.append(rule)
+    edits.add_rules(config, missing)
+
+
+def _whole(item: Json) -> str:
+    """A key by which two objects are equal when all their members are."""
+    return repr(sorted(item.items()))
+
+
+# --- mounts, hooks, network devices ---------------------------------------------------------------------------------
+
+
+def _add_mounts(config: Json, bound: list[Json], mounts: list[Json]) -> None:
+    userns = edits.has_user_namespace(config)
+    wanted = [
+        {
+            "destination": node["path"],
+            "type": "bind",
+            "source": node["hostPath"],
+            "options": list(_NODE_MOUNT_OPTIONS),
+        }
+        for node in bound
+    ]
+    wanted += [edits.mount(item, userns=userns) for item in mounts]
+    present = {_place(entry) for entry in _entries(config, "mounts")}
+    missing = [
+        entry for entry in _last(wanted, lambda entry: clean(entry["destination"])) if _place(entry) not in present
+    ]
+    edits.put_mounts(config, missing)
+
+
+def _place(entry: Json) -> tuple[str, str]:
+    return clean(str(entry.get("destination"))), clean(str(entry.get("source")))
+
+
+def _new_hooks(config: Json, hooks: list[Json]) -> list[Json]:
+    """The hooks that are not there; of two that are the same in the plan the first."""
+    kept: list[Json] = []
+    present: dict[str, list[tuple[object, object]]] = {}
+    for item in hooks:
+        stage = item["hookName"]
+        if stage not in present:
+            present[stage] = [_call(entry) for entry in _entries(config, "hooks", stage)]
+        if _call(item) not in present[stage] and item not in kept:
+            kept.append(item)
+    return kept
+
+
+def _call(hook: Json) -> tuple[object, object]:
+    return hook.get("path"), list(hook.get("args") or ())
+
+
+def _new_net_devices(config: Json, net_devices: list[Json]) -> list[Json]:
+    linux = config.get("linux")
+    there = linux.get("netDevices") if isinstance(linux, dict) else None
+    if not isinstance(there, dict):
+        return net_devices
+    return [item for item in net_devices if not _is_moved(there.get(item["hostInterfaceName"]), item["name"])]
+
+
+def _is_moved(entry: object, name: str) -> bool:
+    return isinstance(entry, dict) and entry.get("name") == name

@@ -1,0 +1,57 @@
+"""exec: the process file of an engine gets the variables of the container's devices. Loaded for exec only.
+
+An engine describes what to exec in a file (`exec --process FILE`), with the environment from its own records. The
+launcher comes here only when the container has a record. A variable is set where it is absent or still has the value
+that it had before us; so a value that the user gave to `exec -e` wins.
+
+Without a process file nothing is to be done: runc and crun begin with the process of config.json then, which has the
+variables, and put what `exec --env` says over it.
+
+Whatever is odd about record or file: the file stays as it is, and exec goes on.
+"""
+
+from __future__ import annotations
+
+from shim.cdi.findings import CdiError
+from shim.create import record
+from shim.create.bundle import Bundle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.create.verdict import Invocation
+
+
+def complete(call: Invocation, place: str = "") -> None:
+    """Complete the environment in the process file of an exec.
+
+    Arguments:
+        call: the call; its process file, and what names its record.
+        place: the directory of the records, found out when not given.
+    """
+    place = place or record.directory()
+    entry = record.read(place, call) if place and call.key and call.process else None
+    if not entry or not entry["env"]:
+        return
+    changes = entry["env"]
+    try:
+        Bundle(call.process).edit(lambda process: _completed(process, changes))
+    except CdiError:
+        pass
+
+
+def _completed(process: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The process with the variables in it; unchanged when its environment is no list of texts."""
+    given = process.get("env") or []
+    if not isinstance(given, list) or not all(isinstance(entry, str) for entry in given):
+        return process
+    env = list(given)
+    places = {entry.partition("=")[0]: place for place, entry in enumerate(env)}
+    for name, (new, old) in changes.items():
+        entry = f"{name}={new}"
+        if name not in places:
+            env.append(entry)
+        elif old is not None and env[places[name]] == f"{name}={old}":
+            env[places[name]] = entry
+    return {**process, "env": env} if env != given else process

@@ -1,0 +1,233 @@
+"""The record of an injection, for `exec` and `shim explain`: /run/shim/c/KEY. HOT.
+
+Engines take the environment of `exec` from records of their own, not from config.json, so what a device sets there is
+not seen. So each create that injects leaves a record, and each exec looks for one: where there is none, which costs one
+failed open, exec is passed on as it is.
+
+KEY names a container as the runtime's caller does: FNV-1a, 64 bits, of these bytes, written as 16 hexadecimal digits in
+lower case, zeros in front kept:
+
+    last part of the launcher's argv[0], NUL, the value of --root as it was given ("" without one), NUL, the id
+
+It starts at 0xcbf29ce484222325; for each byte: exclusive or with the byte, then times 0x100000001b3, modulo 2^64. The
+launcher computes the same (hooks/native), and hands it over as `key`.
+
+A record is one line of JSON with the bundle, then one of JSON with the rest: format, the three texts of the key (two
+containers may share one), path and identity of the config.json that we wrote, who asked for what, the origins of the
+plan, and for each variable its new and old value. It counts only while config.json has that identity. The first line
+stands alone so that cleaning up need not decode the rest: nobody tells us when a container is deleted, so each
+injecting create looks at up to 16 records and unlinks those whose bundle is gone.
+
+Everything here fails silently: without a record, exec is what it would be without shim.
+"""
+
+from __future__ import annotations
+
+import errno
+import posix
+
+from shim.cdi import fastjson
+from shim.create.bundle import identity
+from shim.host.identity import is_ours, run_dir
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.cdi.plan import Plan
+    from shim.create.bundle import Identity
+    from shim.create.verdict import Invocation
+
+    Json = dict[str, Any]
+
+FORMAT = 1
+_SWEPT = 16  # records looked at by one create
+_MAX_SIZE = 16 * 1024 * 1024
+_S_IFMT, _S_IFREG = 0o170000, 0o100000
+
+
+def key(name: str, root: str, id: str) -> str:
+    """The name of a container's record, see above.
+
+    Arguments:
+        name: last part of the launcher's argv[0].
+        root: the value of --root, "" without one.
+        id: the container's id.
+    """
+    number = 0xCBF29CE484222325
+    for byte in "\0".join((name, root, id)).encode("utf-8", "surrogateescape"):
+        number = (number ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{number:016x}"
+
+
+def directory() -> str:
+    """Where records lie: /run/shim/c, and for others than host root $XDG_RUNTIME_DIR/shim/c; "" for nowhere."""
+    base = run_dir()
+    return f"{base}/c" if base else ""
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def write(
+    place: str, call: Invocation, wanted: dict[str, str], plan: Plan, before: Json, after: Json, found: Identity
+) -> None:
+    """Leave a record of an injection, and clean up a little.
+
+    Arguments:
+        place: what directory() says; with "" nothing happens.
+        call: who is created; nothing happens when it has no key.
+        wanted: qualified name -> who asks for it.
+        plan: what was injected.
+        before, after: the config before and after.
+        found: the identity of the config.json that holds `after`.
+    """
+    if not place or not call.key:
+        return
+    try:
+        if not _make_directories(place):
+            return
+        bundle, config = _absolute(call.bundle), _absolute(call.config)
+        entry = {
+            "format": FORMAT,
+            "name": call.name,
+            "root": call.root,
+            "id": call.id,
+            "config": config,
+            "identity": list(found),
+            "wanted": wanted,
+            "origins": plan.origins,
+            "env": _changes(plan, before, after, read(place, call)),
+        }
+        _replace(f"{place}/{call.key}", f"{fastjson.dumps(bundle)}\n{fastjson.dumps(entry)}\n".encode("ascii"))
+        _sweep(place, call.key)
+    except (OSError, ValueError, TypeError):
+        pass
+
+
+def _changes(plan: Plan, before: Json, after: Json, earlier: Json | None) -> Json:
+    """Each variable of the plan: [new value, value before us or None].
+
+    Where a record of an earlier create to the same file holds, the value before that one is the one before us.
+    """
+    old, new = _variables(before), _variables(after)
+    known = earlier["env"] if earlier else {}
+    changes = {}
+    for origin in plan.origins:
+        for entry in origin["edits"].get("env") or ():
+            name = entry.partition("=")[0]
+            known_new, known_old = known.get(name, (None, None))
+            value = old.get(name)
+            changes[name] = [new[name], known_old if value is not None and value == known_new else value]
+    return changes
+
+
+def _variables(config: Json) -> dict[str, str]:
+    """The environment of a config.json or of a process file; of a variable that stands there twice the last value."""
+    process = config.get("process")
+    given = process.get("env") if isinstance(process, dict) else None
+    pairs = (entry.partition("=") for entry in given or () if isinstance(entry, str))
+    return {name: value for name, _, value in pairs}
+
+
+def _make_directories(place: str) -> bool:
+    """Make the directory and its parent where they are missing; whether both are ours alone."""
+    for path in (place.rpartition("/")[0], place):
+        try:
+            posix.mkdir(path, 0o700)
+        except FileExistsError:
+            pass
+        if not is_ours(path):
+            return False
+    return True
+
+
+def _absolute(path: str) -> str:
+    return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
+
+
+def _replace(path: str, data: bytes) -> None:
+    temporary = f"{path}.{posix.getpid()}"
+    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
+    fd = posix.open(temporary, flags, 0o600)
+    try:
+        posix.fchmod(fd, 0o600)
+        if posix.write(fd, data) != len(data):
+            raise OSError(errno.ENOSPC, "short write")
+    finally:
+        posix.close(fd)
+    posix.rename(temporary, path)
+
+
+def _sweep(place: str, mine: str) -> None:
+    """Unlink records without a bundle, looking at a few of the files; others look at others, as their pids differ."""
+    names = posix.listdir(place)
+    first = posix.getpid() % len(names)
+    for name in (names[first:] + names[:first])[:_SWEPT]:
+        try:
+            if name != mine and not _is_needed(place, name):
+                posix.unlink(f"{place}/{name}")
+        except OSError:
+            pass
+
+
+def _is_needed(place: str, name: str) -> bool:
+    _, dot, pid = name.partition(".")
+    if dot:  # the temporary file of a process, which may have been killed
+        return _exists(f"/proc/{pid}")
+    line, _, _ = _read(f"{place}/{name}", 8192).partition(b"\n")
+    try:
+        bundle = fastjson.loads(line.decode("ascii"))
+    except ValueError:
+        return False
+    return isinstance(bundle, str) and _exists(bundle)
+
+
+def _exists(path: str) -> bool:
+    try:
+        posix.stat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def read(place: str, call: Invocation) -> Json | None:
+    """The record of a container, with the member `bundle` added, None where there is none that still holds.
+
+    Arguments:
+        place: what directory() says.
+        call: whose record; its key, name, root and id count.
+    """
+    try:
+        bundle, _, rest = _read(f"{place}/{call.key}", _MAX_SIZE).partition(b"\n")
+        entry = fastjson.loads(rest.decode("ascii"))
+        entry["bundle"] = fastjson.loads(bundle.decode("ascii"))
+        known = (entry["format"], entry["name"], entry["root"], entry["id"])
+        if known != (FORMAT, call.name, call.root, call.id) or not _is_env(entry["env"]):
+            return None
+        if tuple(entry["identity"]) != identity(posix.lstat(entry["config"])):
+            return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _is_env(env: Json) -> bool:
+    return all(
+        isinstance(new, str) and (old is None or isinstance(old, str)) and "=" not in name
+        for name, (new, old) in env.items()
+    )
+
+
+def _read(path: str, size: int) -> bytes:
+    fd = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
+    try:
+        status = posix.fstat(fd)
+        if status.st_mode & _S_IFMT != _S_IFREG or status.st_uid != posix.geteuid():
+            return b""
+        return posix.read(fd, min(size, status.st_size))
+    finally:
+        posix.close(fd)

@@ -1,0 +1,305 @@
+"""What create demands of requests, configs and specs before it injects anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shim.cdi.findings import CdiError
+from shim.cdi.plan import Plan
+from shim.create import rules
+
+SPEC = "/etc/cdi/acme.yaml"
+PROGRAM = "/bin/true"
+LAUNCHER = "/bin/sh"
+
+
+def _impose(edits: dict[str, Any], launcher: str = LAUNCHER) -> Plan:
+    plan = Plan(["acme.example/gpu=0"], [{"spec": SPEC, "device": "0", "edits": edits}])
+    return rules.impose(plan, launcher, rootful=True)
+
+
+def _refusal(edits: dict[str, Any]) -> tuple[str, str]:
+    with pytest.raises(CdiError) as caught:
+        _impose(edits)
+    assert caught.value.findings[0].path == SPEC
+    return caught.value.findings[0].id, str(caught.value)
+
+
+# --- requests -------------------------------------------------------------------------------------------------------
+
+
+def test_as_many_names_as_permitted_of_the_longest_length_are_taken() -> None:
+    rules.check_names([f"{number:0256}" for number in range(128)])
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        pytest.param([str(number) for number in range(129)], "129 devices", id="one device too many"),
+        pytest.param(["acme.example/gpu=" + "x" * 240], "257 letters", id="one letter too many"),
+    ],
+)
+def test_requests_beyond_any_use_are_refused(names: list[str], told: str) -> None:
+    with pytest.raises(CdiError, match=told) as caught:
+        rules.check_names(names)
+    assert caught.value.findings[0].id == "REQUEST_LIMIT"
+
+
+# --- config.json ----------------------------------------------------------------------------------------------------
+
+BAD_CWDS = {
+    "a descriptor": "/proc/self/fd/7",
+    "a descriptor behind needless slashes": "//proc/./self/fd/7/",
+    "what lies behind a descriptor": "/proc/self/fd/7/../../../tmp",
+    "a way round": "/tmp/../proc/self/cwd",
+    "above the root and back": "/../proc/1/root",
+    "any file there": "/proc/sys",
+}
+
+
+@pytest.mark.parametrize("cwd", BAD_CWDS.values(), ids=BAD_CWDS.keys())
+def test_a_working_directory_below_proc_is_refused(cwd: str) -> None:
+    with pytest.raises(CdiError) as caught:
+        rules.check_config({"process": {"cwd": cwd}})
+    assert caught.value.findings[0].id == "CWD_FORBIDDEN"
+
+
+@pytest.mark.parametrize("cwd", ["/", "/proc", "/work/proc/self", "/process/self", "", None, 7])
+def test_other_working_directories_are_not_our_business(cwd: object) -> None:
+    rules.check_config({"process": {"cwd": cwd}})
+
+
+ODD_SPELLINGS: dict[str, dict[str, Any]] = {
+    "a second process": {"process": {}, "Process": {"env": ["A=1"]}},
+    "the only mounts": {"MOUNTS": []},
+    "hooks with a long s": {"hook\u017f": {}},
+    "in process": {"process": {"Env": []}},
+    "in the user": {"process": {"user": {"AdditionalGids": [1]}}},
+    "in linux": {"linux": {"Devices": []}},
+    "in the resources": {"linux": {"resources": {"DEVICES": []}}},
+    "a hook stage": {"hooks": {"createcontainer": []}},
+}
+
+
+@pytest.mark.parametrize("config", ODD_SPELLINGS.values(), ids=ODD_SPELLINGS.keys())
+def test_a_member_that_go_takes_for_one_that_we_edit_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(CdiError, match="some readers take for") as caught:
+        rules.check_config(config)
+    assert caught.value.findings[0].id == "CONFIG_JSON"
+
+
+@pytest.mark.parametrize("config", [{}, {"process": None, "linux": [], "hooks": 3}, {"X-Mine": 1, "linux": {"Own": 1}}])
+def test_unknown_members_and_wrong_types_are_left_to_others(config: dict[str, Any]) -> None:
+    rules.check_config(config)
+
+
+# --- targets and options --------------------------------------------------------------------------------------------
+
+BAD_TARGETS = {
+    "relative": "dev/gpu0",
+    "empty": "",
+    "leading upwards": "/dev/dri/../../etc/x",
+    "leading upwards and back": "/opt/../opt/x",
+    "ending upwards": "/opt/..",
+    "the root": "/",
+    "the root by another name": "//./",
+    "proc itself": "/proc",
+    "a file of proc": "/proc/sys/kernel/core_pattern",
+    "proc behind needless slashes": "//proc/./sysrq-trigger",
+    "sys itself": "/sys/",
+    "a cgroup": "/sys/fs/cgroup",
+    "below a permitted path": "/proc/driver/nvidia/params/x",
+    "above a permitted path": "/proc/driver/nvidia",
+}
+GOOD_TARGETS = [
+    "/dev/gpu0",
+    "/opt//x/",
+    "/processes",
+    "/system",
+    "/proc/driver/nvidia/params",
+    "/sys/bus/ap",
+    "/etc/..x",
+]
+
+
+@pytest.mark.parametrize("target", BAD_TARGETS.values(), ids=BAD_TARGETS.keys())
+def test_a_target_that_is_not_confined_is_refused(target: str) -> None:
+    assert _refusal({"mounts": [{"hostPath": "/a", "containerPath": target}]})[0] == "TARGET_FORBIDDEN"
+    assert _refusal({"deviceNodes": [{"path": target, "type": "c"}]})[0] == "TARGET_FORBIDDEN"
+
+
+@pytest.mark.parametrize("target", GOOD_TARGETS)
+def test_other_targets_are_taken_as_they_are(target: str) -> None:
+    edits = {"mounts": [{"hostPath": "/a", "containerPath": target}], "deviceNodes": [{"path": target, "type": "c"}]}
+    assert _impose(edits).origins[0]["edits"] == edits
+
+
+@pytest.mark.parametrize("option", ["shared", "rshared", "ro,rshared", "bind,ro", ","])
+def test_options_that_reach_the_host_or_hide_others_are_refused(option: str) -> None:
+    finding, text = _refusal({"mounts": [{"hostPath": "/a", "containerPath": "/a", "options": ["ro", option]}]})
+    assert finding == "MOUNT_OPTION"
+    assert repr(option) in text
+
+
+@pytest.mark.parametrize(
+    "options", [None, [], ["ro", "rbind", "rprivate", "rslave", "nosuid", "nodev", "noexec", "size=1m"]]
+)
+def test_other_options_are_taken_as_they_are(options: list[str] | None) -> None:
+    edits = {"mounts": [{"hostPath": "/a", "containerPath": "/a", "options": options}]}
+    assert _impose(edits).origins[0]["edits"] == edits
+
+
+# --- hooks ----------------------------------------------------------------------------------------------------------
+
+
+def _hook(**members: Any) -> dict[str, Any]:
+    return {"hookName": "createContainer", "path": PROGRAM, **members}
+
+
+def _hardened(hook: dict[str, Any], launcher: str = LAUNCHER) -> tuple[dict[str, Any], list[str]]:
+    plan = _impose({"hooks": [hook]}, launcher)
+    hardened: dict[str, Any] = plan.origins[0]["edits"]["hooks"][0]
+    return hardened, [finding.id for finding in plan.findings]
+
+
+ENVIRONMENTS: dict[str, tuple[list[str] | None, list[str]]] = {
+    "none": (None, [rules.STANDARD_PATH]),
+    "an empty one": ([], [rules.STANDARD_PATH]),
+    "a harmless one": (["A=1", "PATH=/x", "B="], ["A=1", "PATH=/x", "B="]),
+    "one that loads something": (["LD_PRELOAD=./x", "A=1"], ["A=1"]),
+    "one that only loads something": (
+        ["LD_AUDIT=x", "GLIBC_TUNABLES=x", "PYTHONPATH=.", "PYTHONSTARTUP=x", "BASH_ENV=x", "ENV=x", "GCONV_PATH=."],
+        [rules.STANDARD_PATH],
+    ),
+    "names that only look like it": (
+        ["ENVIRONMENT=x", "OLD_ENV=x", "ld_preload=x"],
+        ["ENVIRONMENT=x", "OLD_ENV=x", "ld_preload=x"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("env", "wanted"), ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())
+def test_a_hook_has_an_environment_of_its_own_and_nothing_in_it_that_loads_code(
+    env: list[str] | None, wanted: list[str]
+) -> None:
+    hook = _hook() if env is None else _hook(env=env)
+    hardened, findings = _hardened(hook)
+    assert hardened["env"] == wanted
+    assert findings == (["HOOK_ENVIRONMENT"] if env and wanted != env else [])
+
+
+@given(st.lists(st.text("ABENVLDPYTHO_", min_size=1).map(lambda name: f"{name}=x"), max_size=5))
+def test_no_environment_is_ever_empty(env: list[str]) -> None:
+    """runc takes an empty one for none, and none is the image's."""
+    assert _hardened(_hook(env=env))[0]["env"]
+
+
+TIMEOUTS = {
+    "a foreign one without": (_hook(), 120),
+    "ours without": (_hook(path=LAUNCHER), 10),
+    "ours by another name": (_hook(path=os.path.realpath(LAUNCHER)), 10),
+    "one that is given": (_hook(timeout=7), 7),
+    "ours that is given": (_hook(path=LAUNCHER, timeout=300), 300),
+    "zero, which crun takes for ever": (_hook(timeout=0), 120),
+    "a negative one": (_hook(timeout=-1), 120),
+}
+
+
+@pytest.mark.parametrize(("hook", "wanted"), TIMEOUTS.values(), ids=TIMEOUTS.keys())
+def test_a_hook_has_an_end(hook: dict[str, Any], wanted: int) -> None:
+    assert _hardened(hook)[0]["timeout"] == wanted
+
+
+def test_what_else_a_hook_says_stays() -> None:
+    hook = _hook(args=["true", "a"], env=["A=1"], timeout=5)
+    assert _hardened(hook)[0] == hook
+
+
+def test_hooks_that_run_inside_are_left_alone() -> None:
+    hook = {"hookName": "startContainer", "path": "/not/on/the/host", "env": ["LD_PRELOAD=x"]}
+    assert _hardened(hook) == (hook, [])
+
+
+@pytest.mark.parametrize("stage", ["prestart", "poststop"])
+def test_a_stage_that_no_device_needs_is_injected_with_one_warning(stage: str) -> None:
+    plan = _impose({"hooks": [{"hookName": stage, "path": PROGRAM}] * 3})
+    assert [finding.id for finding in plan.findings] == ["HOOK_STAGE"]
+    assert len(plan.origins[0]["edits"]["hooks"]) == 3
+
+
+def _hook_file(directory: Path, mode: int = 0o755, owner: int = 0) -> str:
+    """A program below a directory of root's own: /tmp, where pytest works, is everybody's."""
+    path = directory / "hook"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(mode)
+    os.chown(path, owner, owner)
+    return str(path)
+
+
+def test_a_program_of_root_alone_is_trusted(trusted_path: Path) -> None:
+    assert _hardened(_hook(path=_hook_file(trusted_path)))[1] == []
+
+
+def test_a_link_to_it_is_as_good(trusted_path: Path) -> None:
+    link = trusted_path / "link"
+    link.symlink_to(_hook_file(trusted_path))
+    assert _hardened(_hook(path=str(link)))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner"),
+    [
+        pytest.param(0o757, 0, id="everybody may write it"),
+        pytest.param(0o755, 1000, id="it belongs to somebody else"),
+        pytest.param(0o775, 1000, id="both"),
+    ],
+)
+def test_a_program_that_others_may_write_is_refused(trusted_path: Path, mode: int, owner: int) -> None:
+    finding, text = _refusal({"hooks": [_hook(path=_hook_file(trusted_path, mode, owner))]})
+    assert finding == "HOOK_UNTRUSTED"
+    assert "is not trusted" in text
+
+
+def test_a_program_in_a_directory_of_everybody_is_refused(tmp_path: Path) -> None:
+    assert _refusal({"hooks": [_hook(path=_hook_file(tmp_path))]})[0] == "HOOK_UNTRUSTED"
+
+
+def test_a_trusted_link_into_such_a_directory_is_refused(trusted_path: Path, tmp_path: Path) -> None:
+    link = trusted_path / "link"
+    link.symlink_to(_hook_file(tmp_path))
+    finding, text = _refusal({"hooks": [_hook(path=str(link))]})
+    assert finding == "HOOK_UNTRUSTED"
+    assert "/tmp can be written by everybody" in text
+
+
+def test_a_relative_path_is_refused_since_the_image_would_run_as_root() -> None:
+    finding, text = _refusal({"hooks": [_hook(path="bin/true")]})
+    assert finding == "HOOK_UNTRUSTED"
+    assert "not absolute" in text
+
+
+def test_a_program_that_is_missing_or_none_is_told_so(trusted_path: Path) -> None:
+    for path, told in (
+        ("/usr/bin/not-there", "is missing"),
+        (_hook_file(trusted_path, 0o644), "no program"),
+        ("/usr", "no program"),
+        ("/usr/bin/\0", "cannot be the name"),
+    ):
+        finding, text = _refusal({"hooks": [_hook(path=path)]})
+        assert finding == "HOOK_MISSING"
+        assert told in text
+        assert "no such file" not in text.lower()
+
+
+def test_the_plan_that_was_given_stays_as_it_is() -> None:
+    plan = Plan(["n"], [{"spec": SPEC, "device": None, "edits": {"hooks": [_hook(env=["LD_X=1"])]}}])
+    before = plan.to_json().copy(), [dict(origin) for origin in plan.origins]
+    rules.impose(plan, LAUNCHER, rootful=True)
+    assert plan.origins[0]["edits"] == {"hooks": [_hook(env=["LD_X=1"])]}
+    assert before[1] == plan.origins
