@@ -15,7 +15,7 @@ from __future__ import annotations
 import posix
 
 from shim.cdi.findings import Finding
-from shim.cdi.paths import DEFAULT_DIRS, clean, reason
+from shim.cdi.paths import DEFAULT_DIRS, clean, parent, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +60,15 @@ class Directories:
         The name is looked up as text: there are no patterns, and `all` is a name like any other.
         """
         return self._served.get(name)
+
+    def driver(self, kind: str) -> list[Spec]:
+        """The specs of a kind in the highest directory that has any, in load order; none where nobody is of that kind.
+
+        Their spec-level edits are what a container needs of the driver apart from any device.
+        """
+        found = {spec.path: spec for spec in self.specs if spec.kind == kind}
+        highest = parent(next(reversed(found), ""))
+        return [spec for path, spec in found.items() if parent(path) == highest]
 
     def devices(self) -> list[str]:
         """Qualified names of all devices that are served, sorted."""

@@ -22,6 +22,7 @@ import time
 
 from shim import __version__
 from shim.cdi import fastjson
+from shim.cdi.paths import parent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ class Indexed:
         device = name.partition("=")[2]
         spec.devices[device] = self._json(self._records + int(offset), int(length))
         return spec, device
+
+    def driver(self, kind: str) -> list[IndexedSpec]:
+        """As Directories.driver. Raises DamagedError."""
+        found = {spec[0]: number for number, spec in enumerate(self._header["specs"]) if spec[1] == kind}
+        highest = parent(next(reversed(found), ""))
+        return [self._spec(number) for path, number in found.items() if parent(path) == highest]
 
     def devices(self) -> list[str]:
         """As Directories.devices."""

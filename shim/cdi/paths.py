@@ -62,3 +62,8 @@ def clean(path: str) -> str:
     if rooted:
         return "/" + text
     return text or "."
+
+
+def parent(path: str) -> str:
+    """The directory in which a path lies, as text."""
+    return path.rpartition("/")[0]

@@ -20,7 +20,7 @@ from shim.host.nodes import lookup as lookup_on_host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from typing import Any, Literal
 
     from shim.cdi.types import Served, ServingSpec
@@ -103,6 +103,7 @@ def make(
     *,
     numbers: Literal["spec", "disk"] = SPEC,
     lookup: Lookup = lookup_on_host,
+    driver_only: Collection[str] = (),
 ) -> Plan:
     """Resolve qualified device names.
 
@@ -111,11 +112,14 @@ def make(
         directories: what `directories.open` gave.
         numbers: where device numbers come from, "spec" or "disk", see above.
         lookup: says what node is at a path of the host.
+        driver_only: those of the names that mean the files of a kind's driver without a device, where no spec serves a
+            device of that name: the spec-level edits of Served.driver. The CDI specification has no such thing; create
+            needs it for NVIDIA_VISIBLE_DEVICES=none.
 
     Returns the plan. Raises UnresolvedError when any name is not served, NodeError when a device node cannot be used.
     """
     plan = Plan(names)
-    for spec, device, edits in _blocks(_resolve(names, directories)):
+    for spec, device, edits in _blocks(_resolve(names, directories, driver_only)):
         resolved = dict(edits)
         nodes = edits.get("deviceNodes")
         if nodes:
@@ -124,16 +128,27 @@ def make(
     return plan
 
 
-def _resolve(names: Sequence[str], directories: Served) -> list[tuple[ServingSpec, str]]:
-    """Look each name up; raise UnresolvedError with all that nobody serves."""
-    served = [directories.get(name) for name in names]
-    if None in served:
-        unknown = [name for name, found in zip(names, served, strict=True) if found is None]
+def _resolve(
+    names: Sequence[str], directories: Served, driver_only: Collection[str]
+) -> list[tuple[ServingSpec, str | None]]:
+    """Look each name up; raise UnresolvedError with all that nobody serves. Device None: the spec-level edits alone."""
+    served: list[tuple[ServingSpec, str | None]] = []
+    unknown = []
+    for name in names:
+        found = directories.get(name)
+        if found is not None:
+            served.append(found)
+            continue
+        drivers = directories.driver(name.partition("=")[0]) if name in driver_only else []
+        served += [(spec, None) for spec in drivers]
+        if not drivers:
+            unknown.append(name)
+    if unknown:
         raise UnresolvedError(unknown, directories)
-    return [found for found in served if found is not None]
+    return served
 
 
-def _blocks(served: list[tuple[ServingSpec, str]]) -> list[tuple[ServingSpec, str | None, Json]]:
+def _blocks(served: list[tuple[ServingSpec, str | None]]) -> list[tuple[ServingSpec, str | None, Json]]:
     """The blocks of edits in order: each device's, and before the first device of a file the file's own."""
     blocks: list[tuple[ServingSpec, str | None, Json]] = []
     met: set[int] = set()
@@ -142,7 +157,8 @@ def _blocks(served: list[tuple[ServingSpec, str]]) -> list[tuple[ServingSpec, st
             met.add(id(spec))
             if spec.edits:
                 blocks.append((spec, None, spec.edits))
-        blocks.append((spec, device, spec.devices[device]))
+        if device is not None:
+            blocks.append((spec, device, spec.devices[device]))
     return blocks
 
 

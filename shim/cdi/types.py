@@ -5,6 +5,7 @@ Never imported when the program runs, since `typing` costs 12 ms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from shim.cdi.findings import Finding
@@ -51,6 +52,9 @@ class Served(Protocol):
 
     def get(self, name: str) -> tuple[ServingSpec, str] | None:
         """The spec that serves a device, and the device's name in it."""
+
+    def driver(self, kind: str) -> Sequence[ServingSpec]:
+        """The specs of the kind in the highest directory that has any: whose own edits are the driver's files."""
 
     def devices(self) -> list[str]:
         """All qualified names, sorted."""

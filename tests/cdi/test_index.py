@@ -71,6 +71,9 @@ def _tell(found: Directories | Indexed) -> dict[str, Any]:
         "vendors": found.vendors(),
         "classes": found.classes(),
         "devices": devices,
+        "drivers": {
+            kind: [(one.path, one.edits) for one in found.driver(kind)] for kind in [*found.kinds(), "x/y", ""]
+        },
         "conflicts": found.conflicts,
         "shadowed": found.shadowed,
         "refused": [one.to_json() for one in found.refused()],

@@ -221,3 +221,53 @@ def test_the_text_stays_short_whatever_is_asked_for(tmp_path: Path) -> None:
     assert said.isprintable()
     assert "and 94 more names" in said
     assert "and 92 more files" in said
+
+
+# --- the driver without a device ---
+
+
+def _kind(name: str, directory: Path, *devices: str, kind: str = "acme.example/gpu") -> None:
+    directory.mkdir(exist_ok=True)
+    listed = [{"name": one, "containerEdits": {"env": [f"{name}={one}"]}} for one in devices]
+    edits = {"env": [f"{name}=driver"]}
+    spec = {"cdiVersion": "0.6.0", "kind": kind, "containerEdits": edits, "devices": listed}
+    (directory / f"{name}.json").write_text(json.dumps(spec))
+
+
+NONE = "acme.example/gpu=none"
+DRIVERS: dict[str, tuple[list[str], list[tuple[str, str | None]]]] = {
+    "all specs of the kind in the highest directory": ([NONE], [("c", None), ("d", None)]),
+    "beside a device of one of them nothing twice": (
+        ["acme.example/gpu=2", NONE],
+        [("c", None), ("c", "2"), ("d", None)],
+    ),
+    "a device before it that a lower file serves": (
+        ["acme.example/gpu=1", NONE],
+        [("a", None), ("a", "1"), ("c", None), ("d", None)],
+    ),
+    "a kind that has a device of that name": (["other.example/nic=none"], [("e", None), ("e", "none")]),
+}
+
+
+@pytest.mark.parametrize(("names", "origins"), DRIVERS.values(), ids=DRIVERS.keys())
+def test_the_driver_of_a_kind_is_what_its_specs_say_for_all_devices(
+    tmp_path: Path, names: list[str], origins: list[tuple[str, str | None]]
+) -> None:
+    low, high = tmp_path / "low", tmp_path / "high"
+    _kind("a", low, "1")
+    _kind("b", low, "5", kind="b.example/x")
+    _kind("e", low, "none", kind="other.example/nic")
+    _kind("c", high, "2")
+    _kind("d", high, "3")
+    made = plan.make(names, directories.open([str(low), str(high)]), driver_only=names[-1:])
+    assert [(Path(origin["spec"]).stem, origin["device"]) for origin in made.origins] == origins
+    assert made.devices == names
+
+
+def test_the_driver_is_given_only_to_whom_it_is_meant_and_only_if_there_is_one(tmp_path: Path) -> None:
+    _kind("a", tmp_path, "1")
+    found = directories.open([str(tmp_path)])
+    with pytest.raises(plan.UnresolvedError):
+        plan.make([NONE], found)
+    with pytest.raises(plan.UnresolvedError):
+        plan.make(["other.example/nic=none"], found, driver_only=["other.example/nic=none"])
