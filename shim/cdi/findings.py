@@ -67,6 +67,16 @@ TABLE: dict[str, tuple[str, str]] = {
     "LOWLEVEL_EXEC": (ERROR, "check the low-level runtime that /etc/shim/low-level points to"),
     "SETTINGS": (ERROR, "mend the configuration file"),
     "SETTINGS_UNKNOWN_KEY": (WARNING, "remove the key, or correct its spelling"),
+    "SETTINGS_UNTRUSTED": (
+        ERROR,
+        "give the file and every directory above it to root (rootless: or to you), writable by nobody else",
+    ),
+    "SOURCE_OFF": (NOTE, "ask by annotation or --device, or switch the source on in the configuration"),
+    "SOURCE_UNPRIVILEGED": (WARNING, "ask by annotation or --device, or let the source count for every container"),
+    "SOURCE_VALUE": (
+        ERROR,
+        "write `all`, `none`, `void`, or indexes, ids and VENDOR/CLASS=NAME, joined by commas",
+    ),
     "SPEC_NAME": (WARNING, "rename the file: a spec's name ends in .yaml or .json"),
     "NETDEV_ROOTLESS": (ERROR, "let the container be started by root, or leave the network device out"),
     "NETDEV_NAME": (ERROR, "mend hostInterfaceName and name of netDevices in the spec"),

@@ -8,8 +8,9 @@ asked never starts without.
 
 Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
 place: what reads the files (shim.create.known, where the index is missing or stale), what places network interfaces
-(shim.create.netdevices, where a plan has them), user namespaces and exec (below), trust (shim.create.rules, where a
-plan has hooks). Nothing here starts a process or opens a device.
+(shim.create.netdevices, where a plan has them), the compatibility sources (shim.create.compat, where one is switched
+on), user namespaces and exec (below), trust (shim.create.rules, where a plan has hooks). Nothing here starts a process
+or opens a device.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ from shim.cdi.index import DamagedError
 from shim.create import known, log, present, record, report, request, rules
 from shim.create.become import become
 from shim.create.bundle import Bundle
-from shim.create.settings import Settings
+from shim.create.settings import OFF, Settings
 from shim.create.verdict import Invocation
 from shim.host import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, NoReturn
 
     from shim.cdi.plan import Plan
     from shim.cdi.types import Served
+    from shim.create.compat import Heard
 
     Json = dict[str, Any]
 
@@ -79,33 +82,42 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
     found, served, trouble = _known()
     story.file = found.log_file
     bundle, config = _read(call, found)
+    if request.is_sandbox(config):
+        return
     wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
-    if not wanted or bundle is None or request.is_sandbox(config):
+    heard = _hear(config, found, wanted)
+    for finding in heard.warnings if heard else ():
+        report.warn(finding)
+    if not wanted or bundle is None:
         return
     story.devices = wanted
     if trouble:
         raise trouble
     rules.check_call(call.unknown, wanted, config)
-    made = rules.impose(_resolve(list(wanted), served), call.launcher, rootful=rootful)
+    made = rules.impose(
+        _resolve(list(wanted), served, heard.driver_only if heard else ()), call.launcher, rootful=rootful
+    )
     if not rootful or edits.has_user_namespace(config):
         from shim.create import userns  # late: few containers have one
 
         made = userns.adapt(made, config)
     story.tell([*found.warnings, *made.findings])
     story.specs = [origin["spec"] for origin in made.origins]
-    before, after = bundle.edit(lambda config: _edited(config, made, call, rootful))
+    before, after = bundle.edit(lambda config: _edited(config, made, call, rootful, heard))
     for finding in story.findings:
         report.warn(finding)
     story.changed = after != before
     record.write(record.directory(), call, wanted, made, before, after, bundle.identity)
 
 
-def _edited(config: Json, made: Plan, call: Invocation, rootful: bool) -> Json:
+def _edited(config: Json, made: Plan, call: Invocation, rootful: bool, heard: Heard | None) -> Json:
     """The config with the devices. A restored container gets none: what runs in it was not started with them.
 
     Its annotations come from the archive of the checkpoint, which anybody may have written (CVE-2026-53492).
     """
     edited = present.add(made, config)
+    if heard:
+        heard.tidy(edited)
     if any(origin["edits"].get("netDevices") for origin in made.origins):
         edited = _with_interfaces(edited, made, call, rootful)
     if call.verb == "restore" and edited != config:
@@ -143,18 +155,27 @@ def _read(call: Invocation, found: Settings) -> tuple[Bundle | None, Json]:
         bundle = Bundle(call.config)
         return bundle, bundle.config()
     except CdiError:
-        if call.devices or (bundle and any(prefix.encode() in bundle.raw for prefix in found.annotation_prefixes)):
+        if call.devices or (bundle and any(needle.encode() in bundle.raw for needle in found.needles())):
             raise
         return None, {}  # the low-level runtime says itself what is wrong with its bundle
 
 
-def _resolve(names: list[str], served: Served | None) -> Plan:
+def _hear(config: Json, found: Settings, wanted: dict[str, str]) -> Heard | None:
+    """Add what the compatibility sources ask for; None where none is switched on."""
+    if found.environment == OFF and found.mounts == OFF:
+        return None
+    from shim.create import compat  # late: most machines have switched none on
+
+    return compat.ask(config, found, wanted)
+
+
+def _resolve(names: list[str], served: Served | None, driver_only: Sequence[str]) -> Plan:
     if served:
         try:
-            return plan.make(names, served, numbers="disk")
+            return plan.make(names, served, numbers="disk", driver_only=driver_only)
         except DamagedError:
             pass
-    return plan.make(names, known.load(fresh=True)[1], numbers="disk")
+    return plan.make(names, known.load(fresh=True)[1], numbers="disk", driver_only=driver_only)
 
 
 def _internal(error: Exception) -> CdiError:

@@ -21,21 +21,25 @@ def load(*, fresh: bool = False) -> tuple[Settings, Served]:
     Arguments:
         fresh: read the files even where there is an index, and write it anew.
     Raises:
-        CdiError: SETTINGS, see settings.load.
+        CdiError: SETTINGS or SETTINGS_UNTRUSTED, see settings.load.
     """
-    path = settings.find()
-    place = index_path(path)
+    paths = settings.candidates()
+    place = index_path(paths[0])
     found = index.load(place) if place and not fresh else None
     if found:
-        return settings.Settings.from_json(found.settings), found
-    return _read(path, place)
+        try:
+            return settings.Settings.from_json(found.settings), found
+        except ValueError:  # of another making than ours: as good as no index
+            pass
+    return _read(paths, place)
 
 
 def index_path(path: str) -> str:
-    """The index that belongs to a configuration file; "" where there is no place for one.
+    """The index that belongs to a configuration; "" where there is no place for one.
 
     Arguments:
-        path: the configuration file, whether or not it exists.
+        path: the first of the configuration files that may count, whether or not it exists. Whether one behind it does
+            is a matter of the index's inputs.
     """
     directory = identity.run_dir()
     if not directory:
@@ -51,15 +55,16 @@ def _short(text: str) -> int:
     return value
 
 
-def _read(path: str, place: str) -> tuple[Settings, Served]:
+def _read(paths: tuple[str, ...], place: str) -> tuple[Settings, Served]:
     # Late: only where the index is missing or stale; they are what it saves.
     from shim.cdi import directories
     from shim.host.trust import Trust
 
     trust = Trust()
     inputs = index.Inputs()
-    inputs.note(path)
-    found = settings.load(path)
+    for path in paths:
+        inputs.note(path)
+    found = settings.load(trust=trust)
     served = directories.read(found.spec_dirs, trust, inputs)
     if place:
         index.write(place, inputs, sorted(trust.places), found.to_json(), served)

@@ -1,16 +1,22 @@
-"""The configuration, as far as create needs it. HOT; the TOML reader is loaded only where a file exists.
+"""Settings: what the configuration says, as a plain value; which file says it. HOT.
 
-/etc/shim/config.toml, or the file named by $SHIM_CONFIG; rootless $XDG_CONFIG_HOME/shim/config.toml comes first.
-Without a file everything has a default, so a machine needs none.
+The first of these that exists counts, alone:
+
+    $SHIM_CONFIG                                  must exist where it is named
+    $XDG_CONFIG_HOME/shim/config.toml             rootless only, and only if that directory is the caller's
+    /etc/shim/config.toml
+    /etc/nvidia-container-runtime/config.toml     of NVIDIA's toolkit: only what it says explicitly about sources
+
+Without any of them everything has a default, so a machine needs none. What a file may say, and how it is read, stands
+in shim.create.configuration, which is loaded only where there is a file.
 """
 
 from __future__ import annotations
 
 import posix
-import sys
 
 from shim.cdi.annotations import PREFIX
-from shim.cdi.findings import CdiError, Finding
+from shim.cdi.findings import Finding
 from shim.cdi.findings import from_json as finding_from_json
 from shim.cdi.paths import DEFAULT_DIRS
 from shim.host import identity
@@ -19,7 +25,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from shim.host.trust import Trust
+
 SYSTEM_FILE = "/etc/shim/config.toml"
+VENDOR_FILE = "/etc/nvidia-container-runtime/config.toml"
+
+# Whose word counts in a source that an image can write to
+OFF = "off"
+PRIVILEGED = "privileged"  # containers with CAP_SYS_ADMIN in the bounding set
+ANY = "any"  # every container
+
+MOUNTS_BELOW = "/var/run/nvidia-container-devices"
 
 
 class Settings:
@@ -28,131 +44,135 @@ class Settings:
     Attributes:
         path: the file that was read, "" when there is none.
         spec_dirs: spec directories, the most important last.
-        annotation_prefixes: annotation keys that begin so are requests.
+        annotation_prefixes: annotation keys that begin so are requests; none: annotations are no source.
         default_kind: VENDOR/CLASS of a bare device name.
-        log_file: "" for no log, None for the usual place (shim.create.log).
+        environment: OFF, PRIVILEGED or ANY: whose variables are requests.
+        mounts: OFF, PRIVILEGED or ANY: whose mounts below MOUNTS_BELOW are requests.
+        merge: whether all sources count; else only the first that asks, in the order of shim.create.compat.
+        variables: name -> kind of the devices that its value names.
+        swarm_variables: name -> kind; where one of them is set, `variables` of that kind do not count.
+        log_file: "" for no log, None for the place that fits whoever runs it (shim.create.log).
         warnings: findings about keys that mean nothing.
     """
 
-    __slots__ = ("annotation_prefixes", "default_kind", "log_file", "path", "spec_dirs", "warnings")
+    __slots__ = (
+        "annotation_prefixes",
+        "default_kind",
+        "environment",
+        "log_file",
+        "merge",
+        "mounts",
+        "path",
+        "spec_dirs",
+        "swarm_variables",
+        "variables",
+        "warnings",
+    )
 
     def __init__(self) -> None:
         self.path = ""
         self.spec_dirs: tuple[str, ...] = DEFAULT_DIRS
         self.annotation_prefixes: tuple[str, ...] = (PREFIX,)
         self.default_kind = "nvidia.com/gpu"
+        self.environment = OFF
+        self.mounts = OFF
+        self.merge = True
+        self.variables = {"NVIDIA_VISIBLE_DEVICES": "nvidia.com/gpu", "AMD_VISIBLE_DEVICES": "amd.com/gpu"}
+        self.swarm_variables: dict[str, str] = {}
         self.log_file: str | None = None
         self.warnings: list[Finding] = []
+
+    def needles(self) -> tuple[str, ...]:
+        """Texts of which at least one stands in each config.json that asks for a device."""
+        found = list(self.annotation_prefixes)
+        if self.environment != OFF:
+            found += [*self.variables, *self.swarm_variables]
+        if self.mounts != OFF:
+            found.append(MOUNTS_BELOW)
+        return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain values."""
         value: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
-        return {**value, "warnings": [finding.to_json() for finding in self.warnings]}
+        lists = {name: list(value[name]) for name in ("spec_dirs", "annotation_prefixes")}
+        return {**value, **lists, "warnings": [finding.to_json() for finding in self.warnings]}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Settings:
-        """The settings that to_json gave."""
-        settings = cls()
-        settings.path = value["path"]
-        settings.spec_dirs = tuple(value["spec_dirs"])
-        settings.annotation_prefixes = tuple(value["annotation_prefixes"])
-        settings.default_kind = value["default_kind"]
-        settings.log_file = value["log_file"]
-        settings.warnings = [finding_from_json(one) for one in value["warnings"]]
+        """The settings that `to_json` gave. Raises ValueError when the value is none."""
+        try:
+            settings = cls()
+            for name in cls.__slots__:
+                setattr(settings, name, value[name])
+            settings.spec_dirs = tuple(value["spec_dirs"])
+            settings.annotation_prefixes = tuple(value["annotation_prefixes"])
+            settings.warnings = [finding_from_json(one) for one in value["warnings"]]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"these are no settings: {error!r}") from error
         return settings
 
 
-def find(environ: dict[bytes, bytes] | None = None) -> str:
-    """The path of the configuration file, whether or not it exists.
+def candidates(environ: dict[bytes, bytes] | None = None) -> tuple[str, ...]:
+    """The paths whose existence decides which file counts, in order: an index of settings depends on each of them.
 
     Arguments:
         environ: the environment as bytes, for tests; the process's own when not given.
     """
     variables = posix.environ if environ is None else environ
-    named = variables.get(b"SHIM_CONFIG")
+    named = _text(variables.get(b"SHIM_CONFIG"))
     if named:
-        return named.decode("utf-8", "surrogateescape")
-    if not identity.is_rootful():
-        home = variables.get(b"XDG_CONFIG_HOME")
-        if home:
-            own = home.decode("utf-8", "surrogateescape") + "/shim/config.toml"
-            if _exists(own):
-                return own
-    return SYSTEM_FILE
+        return (named,)
+    home = _text(variables.get(b"XDG_CONFIG_HOME"))
+    if home and not identity.is_rootful() and _is_mine(f"{home}/shim"):
+        return (f"{home}/shim/config.toml", SYSTEM_FILE, VENDOR_FILE)
+    return (SYSTEM_FILE, VENDOR_FILE)
 
 
-def load(path: str = "") -> Settings:
-    """Read the configuration.
+def find(environ: dict[bytes, bytes] | None = None) -> str:
+    """The path of the file that counts, "" when there is none; what $SHIM_CONFIG names counts even if it is missing."""
+    paths = candidates(environ)
+    if len(paths) == 1:
+        return paths[0]
+    for path in paths:
+        if _exists(path):
+            return path
+    return ""
+
+
+def load(path: str = "", trust: Trust | None = None) -> Settings:
+    """The settings that count here.
 
     Arguments:
         path: the file; by default that of find().
+        trust: judges the file; by default for whoever we are.
     Raises:
-        CdiError: SETTINGS, when the file exists but cannot be read, is no TOML, or holds a value of a wrong type.
+        CdiError: SETTINGS or SETTINGS_UNTRUSTED; see shim.create.configuration.read.
     """
-    settings = Settings()
     path = path or find()
-    if not _exists(path):
-        return settings
-    settings.path = path
-    document = _parse(path)
-    cdi = document.pop("cdi", {})
-    if not isinstance(cdi, dict):
-        raise _error(path, "[cdi] must be a table")
-    settings.spec_dirs = _paths(path, cdi, "spec-dirs", settings.spec_dirs)
-    settings.annotation_prefixes = _strings(path, cdi, "annotation-prefixes", settings.annotation_prefixes)
-    kind = cdi.pop("default-kind", settings.default_kind)
-    if not isinstance(kind, str) or kind.count("/") != 1:
-        raise _error(path, "cdi.default-kind must be a text of the form VENDOR/CLASS")
-    settings.default_kind = kind
-    log = document.pop("log", {})
-    if not isinstance(log, dict):
-        raise _error(path, "[log] must be a table")
-    settings.log_file = log.pop("file", None)
-    if not isinstance(settings.log_file, str | None) or (settings.log_file or "/")[0] != "/":
-        raise _error(path, 'log.file must be an absolute path, or "" for no log')
-    for key in [*document, *(f"log.{key}" for key in log), *(f"cdi.{key}" for key in cdi)]:
-        text = f"the key {key} means nothing here"
-        settings.warnings.append(Finding("SETTINGS_UNKNOWN_KEY", text, path=path))
-    return settings
+    if not path:
+        return Settings()
+    # late: TOML costs 10 ms, and most machines have no configuration file
+    from shim.create import configuration
+
+    return configuration.read(path, trust).settings
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "surrogateescape")
+
+
+def _is_mine(directory: str) -> bool:
+    try:
+        return posix.stat(directory).st_uid == posix.geteuid()
+    except (OSError, ValueError):
+        return False
 
 
 def _exists(path: str) -> bool:
     try:
         posix.stat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError:
+        return True  # it cannot be seen, so what it says is unknown: reading it will tell why
     return True
-
-
-def _parse(path: str) -> dict[str, Any]:
-    # late: costs 10 ms, and most machines have no configuration file
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except OSError as error:
-        raise _error(path, f"it cannot be read (errno {error.errno})") from None
-    except ValueError as error:
-        raise _error(path, f"it is not valid TOML: {error}") from None
-
-
-def _strings(path: str, table: dict[str, Any], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    value = table.pop(key, list(default))
-    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise _error(path, f"cdi.{key} must be a list of texts that are not empty")
-    return tuple(value)
-
-
-def _paths(path: str, table: dict[str, Any], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    value = _strings(path, table, key, default)
-    for item in value:
-        if not item.startswith("/"):
-            raise _error(path, f"cdi.{key} must hold absolute paths, {item} is none")
-    return value
-
-
-def _error(path: str, text: str) -> CdiError:
-    return CdiError([Finding("SETTINGS", text, path=path)])

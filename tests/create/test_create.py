@@ -218,3 +218,141 @@ def test_signals_that_python_ignores_are_put_back(scene: Scene) -> None:
         environment = {**os.environ, "SHIM_CONFIG": str(scene.settings)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
         assert int(done.stdout.split()[1], 16) & ((1 << 12) | (1 << 24)) == ignored
+
+
+# --- compatibility sources ---
+
+DRIVER = {
+    "cdiVersion": "0.6.0",
+    "kind": "nvidia.com/gpu",
+    "containerEdits": {"env": ["DRIVER=1", "NVIDIA_VISIBLE_DEVICES=void"]},
+    "devices": [{"name": name, "containerEdits": {"env": [f"GPU={name}"]}} for name in ("0", "1", "all")],
+}
+OFF, PRIVILEGED, ANY = (
+    "",
+    '[sources]\nenvironment = "privileged"\n',
+    '[sources]\nenvironment = "any"\nmounts = "any"\n',
+)
+MOUNT = {"destination": "/var/run/nvidia-container-devices/1", "source": "/dev/null", "type": "bind"}
+
+
+def _image(value: str, *capabilities: str) -> dict[str, Any]:
+    env = ["NVIDIA_VISIBLE_DEVICES=first", "PATH=/bin", f"NVIDIA_VISIBLE_DEVICES={value}"]
+    return {"process": {"env": env, "capabilities": {"bounding": list(capabilities)}}}
+
+
+@pytest.fixture
+def vendor(scene: Scene) -> Scene:
+    (scene.specs / "nvidia.json").write_text(json.dumps(DRIVER))
+    return scene
+
+
+HEARD: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "an index": (ANY, _image("0"), ["GPU=0"]),
+    "all": (ANY, _image("all"), ["GPU=all"]),
+    "none gives the files of the driver without a device": (ANY, _image("none"), []),
+    "a privileged container": (PRIVILEGED, _image("1", "CAP_SYS_ADMIN"), ["GPU=1"]),
+}
+
+
+@pytest.mark.parametrize(("sources", "config", "given"), HEARD.values(), ids=HEARD.keys())
+def test_a_variable_asks_where_the_configuration_says_so_and_stands_there_once_afterwards(
+    vendor: Scene, sources: str, config: dict[str, Any], given: list[str]
+) -> None:
+    """Two entries of one name would be read as the first by some programs, as the last by others."""
+    vendor.settings.write_text(vendor.settings.read_text() + sources)
+    vendor.write(config)
+    done = vendor.create()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "reached\n", "")
+    assert _env(vendor) == ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=void", "DRIVER=1", *given]
+    before = vendor.config.read_bytes()
+    assert vendor.create().stdout == "reached\n"
+    assert vendor.config.read_bytes() == before
+
+
+def test_a_mount_asks_where_the_configuration_says_so_and_stays(vendor: Scene) -> None:
+    vendor.settings.write_text(vendor.settings.read_text().replace("acme.example", "nvidia.com") + ANY)
+    vendor.write({"mounts": [MOUNT]})
+    assert vendor.create().stdout == "reached\n"
+    assert _env(vendor) == ["DRIVER=1", "NVIDIA_VISIBLE_DEVICES=void", "GPU=1"]
+    assert json.loads(vendor.config.read_text())["mounts"] == [MOUNT]
+
+
+@pytest.mark.parametrize("value", ["0", "all", "none", "$(id)", "7"])
+def test_s09_sources_that_an_image_can_write_to_are_off(vendor: Scene, value: str) -> None:
+    """The positive control is the test above: the same container, one line of configuration more."""
+    vendor.write({**_image(value, "CAP_SYS_ADMIN"), "mounts": [MOUNT]})
+    before = vendor.config.read_bytes()
+    done = vendor.create()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "reached\n", "")
+    assert vendor.config.read_bytes() == before
+
+
+@pytest.mark.parametrize("value", ["all", "$(id)", "7"])
+def test_s09_an_unprivileged_container_starts_without_and_one_line_says_so(vendor: Scene, value: str) -> None:
+    vendor.settings.write_text(vendor.settings.read_text() + PRIVILEGED)
+    vendor.write(_image(value, "CAP_NET_ADMIN"))
+    before = vendor.config.read_bytes()
+    done = vendor.create()
+    assert (done.returncode, done.stdout) == (0, "reached\n")
+    assert done.stderr.startswith("shim: warning: SOURCE_UNPRIVILEGED: ")
+    assert done.stderr.count("\n") == 1
+    assert vendor.config.read_bytes() == before
+
+
+IN_VAIN: dict[str, tuple[str, str]] = {
+    "a device that nobody serves": ("7", "DEVICE_UNKNOWN"),
+    "the driver of a kind that nobody has": ("none", "DEVICE_UNKNOWN"),
+    "a value that names no device": ("$(id)", "SOURCE_VALUE"),
+}
+
+
+@pytest.mark.parametrize(("value", "finding"), IN_VAIN.values(), ids=IN_VAIN.keys())
+def test_who_asks_by_a_variable_that_counts_never_starts_without(scene: Scene, value: str, finding: str) -> None:
+    scene.settings.write_text(scene.settings.read_text() + ANY)
+    scene.write(_image(value))
+    before = scene.config.read_bytes()
+    done = scene.create()
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"shim: {finding}: ")
+    assert scene.config.read_bytes() == before
+
+
+def test_a_variable_in_a_config_that_is_no_json_is_a_request_that_cannot_be_read(vendor: Scene) -> None:
+    vendor.write('{"process": {"env": ["NVIDIA_VISIBLE_DEVICES=0"')
+    assert vendor.create().stdout == "reached\n"
+    vendor.settings.write_text(vendor.settings.read_text() + ANY)
+    assert vendor.create().stderr.startswith("shim: CONFIG_JSON: ")
+
+
+def test_a_sandbox_asks_by_no_variable_either(vendor: Scene) -> None:
+    vendor.settings.write_text(vendor.settings.read_text() + ANY)
+    vendor.write({**_image("$(id)"), "annotations": {"io.kubernetes.cri.container-type": "sandbox"}})
+    done = vendor.create()
+    assert (done.stdout, done.stderr) == ("reached\n", "")
+
+
+def test_an_untrusted_configuration_stops_who_asks_and_nobody_else(scene: Scene) -> None:
+    scene.settings.chmod(0o666)
+    scene.write({})
+    assert scene.create().stdout == "reached\n"
+    scene.write(ASKING)
+    done = scene.create()
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"shim: SETTINGS_UNTRUSTED: {scene.settings}: ")
+    scene.settings.chmod(0o644)
+    assert scene.create().stdout == "reached\n"
+
+
+def test_an_existing_configuration_of_nvidias_toolkit_is_understood(vendor: Scene) -> None:
+    vendor.settings = vendor.settings.parent / "nvidia-container-runtime" / "config.toml"
+    vendor.settings.parent.mkdir()
+    specs = f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{vendor.specs}"]\n'
+    vendor.settings.write_text(specs)
+    vendor.write(_image("0"))
+    before = vendor.config.read_bytes()
+    assert vendor.create().stdout == "reached\n"
+    assert vendor.config.read_bytes() == before
+    vendor.settings.write_text(f"accept-nvidia-visible-devices-envvar-when-unprivileged = true\n{specs}")
+    assert vendor.create().stdout == "reached\n"
+    assert "GPU=0" in _env(vendor)

@@ -88,8 +88,9 @@ class Creates:
         self._directory = directory
         self._bare = bare
 
-    def __call__(self, config: Any, spec: str, name: str = "x.json", *, warm: bool) -> set[str]:
+    def __call__(self, config: Any, spec: str, name: str = "x.json", *, warm: bool, settings: str = "") -> set[str]:
         """Modules that one create loads beyond a bare start; `warm`: after another one, when an index is there."""
+        (self._directory / "c.toml").write_text(settings)
         (self._directory / name).write_text(spec)
         (self._directory / "config.json").write_text(json.dumps(config))
         words = ["low=/bin/true", "name=shim", "self=/x/shim", "verb=create", "bundle=/run/b", "--", "true"]
@@ -98,12 +99,13 @@ class Creates:
         here = shlex.quote(str(self._directory))
         lines = [
             "mount -t tmpfs tmpfs /var/log && mount -t tmpfs -o mode=0755 tmpfs /run && mkdir /run/cdi /run/b",
-            f"cp {here}/{name} /run/cdi/ && cp {here}/config.json /run/b/",
+            f"cp {here}/{name} /run/cdi/ && cp {here}/config.json /run/b/ && cp {here}/c.toml /run/",
             # an index is written only when the specs have been at rest for a while
             f"sleep 0.3; {shlex.join(start)} {create} || exit 1" if warm else "true",
             f"exec {shlex.join(start)} -X importtime {create}",
         ]
-        command = ["unshare", "--mount", "env", "-u", "SHIM_CONFIG", "sh", "-c", "\n".join(lines)]
+        configured = ["SHIM_CONFIG=/run/c.toml"] if settings else ["-u", "SHIM_CONFIG"]
+        command = ["unshare", "--mount", "env", *configured, "sh", "-c", "\n".join(lines)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return _modules(done.stderr) - self._bare
@@ -135,3 +137,13 @@ def test_a_create_that_moves_an_interface_adds_what_places_its_hooks(created: Cr
     config = {**ASKING, "linux": {"namespaces": [{"type": "network"}]}}
     places = {"shim.create.netdevices", "shim.host.abilities", "shim.host.netnames"}
     assert created(config, json.dumps(spec), warm=True) == HOT | places
+
+
+@pytest.mark.parametrize("state", ["off", "any"])
+def test_a_warm_create_with_a_configuration_adds_the_compatibility_sources_where_one_is_on(
+    created: Creates, state: str
+) -> None:
+    config = {"process": {"env": ["X=0"]}, "annotations": {} if state == "any" else ASKING["annotations"]}
+    settings = f'[sources]\nenvironment = "{state}"\nvariables = {{X = "acme.example/gpu"}}\n'
+    loaded = created(config, json.dumps(SPEC), warm=True, settings=settings)
+    assert loaded == HOT | ({"shim.create.compat"} if state == "any" else set())

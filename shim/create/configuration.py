@@ -1,0 +1,223 @@
+"""Configuration files: reading them, and deciding whether they count. Cold: loaded only where there is one.
+
+A file counts only if trusted (shim.host.trust). One that is not, that cannot be read or that holds nonsense is an
+error, not a reason to take the defaults: they could allow what the file forbids. Create lets that error stop only a
+container that asks for a device.
+
+The file of NVIDIA's toolkit is read for what it says in so many words, so that a machine which changes over hears no
+request that it did not hear before: its defaults, which believe every image, do not count, only the lines that are
+there; and as in that program only the first source that asks is heard. Everything else in it is that program's affair.
+"""
+
+from __future__ import annotations
+
+import posix
+import sys
+
+from shim.cdi import names
+from shim.cdi.findings import CdiError, Finding
+from shim.cdi.nearest import nearest
+from shim.cdi.paths import reason
+from shim.create.keys import KEYS
+from shim.create.settings import ANY, OFF, PRIVILEGED, Settings
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from shim.create.keys import Key
+    from shim.host.trust import Trust
+
+DEFAULT = "default"
+MAX_SIZE = 1024 * 1024
+_SHORTEST = 3  # letters: so short a word is near to everything
+_S_IFMT, _S_IFREG = 0o170000, 0o100000
+_VENDOR_ENDING = "/nvidia-container-runtime/config.toml"
+
+
+class Configuration:
+    """A configuration file that was read.
+
+    Attributes:
+        settings: what counts.
+        origins: name of each key -> the file that says its value, or DEFAULT.
+    """
+
+    __slots__ = ("origins", "settings")
+
+    def __init__(self, path: str = "") -> None:
+        self.settings = Settings()
+        self.settings.path = path
+        self.origins = {key.name: DEFAULT for key in KEYS}
+
+    def take(self, name: str, value: Any) -> None:
+        """Set a key to a value of Settings' own form."""
+        key = next(key for key in KEYS if key.name == name)
+        setattr(self.settings, key.attribute, value)
+        self.origins[name] = self.settings.path
+
+
+def read(path: str, trust: Trust | None = None) -> Configuration:
+    """Read a configuration file.
+
+    Arguments:
+        path: the file, absolute. One called nvidia-container-runtime/config.toml is taken as NVIDIA's.
+        trust: judges the file; by default for whoever we are.
+    Raises:
+        CdiError: SETTINGS_UNTRUSTED; SETTINGS for a file that is missing, cannot be read, is no TOML, or holds values
+            that cannot be meant, all of these at once.
+    """
+    if not path.startswith("/"):
+        raise _error(path, "the path of the configuration file must be absolute")
+    _check_trust(path, trust)
+    text = _read_text(path)
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _error(path, f"it is not valid TOML: {error}") from None
+    found = Configuration(path)
+    faults = list(
+        _take_vendor(found, document, text) if path.endswith(_VENDOR_ENDING) else _take(found, document, text)
+    )
+    if faults:
+        raise CdiError(faults)
+    return found
+
+
+def _check_trust(path: str, trust: Trust | None) -> None:
+    if trust is None:
+        from shim.host.trust import Trust  # late: reached by nothing else where there is no file
+
+        trust = Trust()
+    try:
+        objection = trust.objection(path)
+    except (OSError, ValueError) as error:
+        raise _error(path, f"the configuration file {reason(error)}") from None
+    if objection:
+        raise CdiError([Finding("SETTINGS_UNTRUSTED", f"the configuration is not trusted: {objection}", path=path)])
+
+
+def _read_text(path: str) -> str:
+    try:
+        # O_NONBLOCK: a FIFO in its place must not hold the engine up
+        fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOCTTY)
+        try:
+            status = posix.fstat(fd)
+            if status.st_mode & _S_IFMT != _S_IFREG:
+                raise _error(path, "the configuration is not a regular file")
+            if status.st_size > MAX_SIZE:
+                raise _error(path, "the configuration has more than 1 MiB")
+            return posix.read(fd, MAX_SIZE).decode("utf-8")
+        finally:
+            posix.close(fd)
+    except UnicodeDecodeError as error:
+        raise _error(path, f"it is not valid TOML: {error}") from None
+    except OSError as error:
+        raise _error(path, f"the configuration file {reason(error)}") from None
+
+
+def _take(found: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:
+    """Take in a file of ours; the faults of its values. Keys that mean nothing become warnings of the settings."""
+    known = {key.name: key for key in KEYS}
+    tables = {name.partition(".")[0] for name in known}
+    for top, members in document.items():
+        if top not in tables:
+            found.settings.warnings.append(_unknown(found, top, known, text))
+        elif not isinstance(members, dict):
+            yield _fault(found.settings.path, text, top, "must be a table")
+        else:
+            for member, value in members.items():
+                name = f"{top}.{member}"
+                if name not in known:
+                    found.settings.warnings.append(_unknown(found, name, known, text))
+                    continue
+                try:
+                    found.take(name, known[name].read(value))
+                except ValueError as error:
+                    yield _fault(found.settings.path, text, name, str(error))
+
+
+def _unknown(found: Configuration, name: str, known: dict[str, Key], text: str) -> Finding:
+    hint = f"; did you mean {near}?" if (near := _nearest(name, known)) else ""
+    said = f"the key {names.quoted(name)[1:-1]} means nothing here{hint}"
+    return Finding("SETTINGS_UNKNOWN_KEY", said, path=found.settings.path, line=_line(text, name))
+
+
+def _nearest(name: str, known: dict[str, Key]) -> str:
+    """The key that was probably meant: that of the same name in another table, else the one of the nearest letters."""
+    last = name.rpartition(".")[2]
+    elsewhere = [key for key in known if key.rpartition(".")[2] == last]
+    tables = dict.fromkeys(key.partition(".")[0] for key in known)
+    near = nearest(name, [*known, *tables], 1) if len(name) > _SHORTEST else []
+    return next(iter([*elsewhere, *near]), "")
+
+
+# NVIDIA's key -> ours, for those that mean the same
+_SHARED = {
+    "spec-dirs": "cdi.spec-dirs",
+    "default-kind": "cdi.default-kind",
+    "annotation-prefixes": "cdi.annotation-prefixes",
+}
+_ENVIRONMENT = "accept-nvidia-visible-devices-envvar-when-unprivileged"
+_MOUNTS = "accept-nvidia-visible-devices-as-volume-mounts"
+_SWARM = "swarm-resource"
+
+
+def _take_vendor(found: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:
+    """Take in what a file of NVIDIA's toolkit says in so many words; the faults of those lines.
+
+    accept-…-envvar-when-unprivileged: true hears every container, false those with CAP_SYS_ADMIN. The other accept
+    line, for mounts, has no rule about privileges. swarm-resource only ever makes that program hear less.
+    """
+    known = {key.name: key for key in KEYS}
+    path = found.settings.path
+    table: Any = document
+    for part in ("nvidia-container-runtime", "modes", "cdi"):
+        table = table.get(part, {}) if isinstance(table, dict) else {}
+    for theirs, ours in _SHARED.items():
+        if isinstance(table, dict) and theirs in table:
+            try:
+                found.take(ours, known[ours].read(table[theirs]))
+            except ValueError as error:
+                yield _fault(path, text, theirs, str(error))
+    for theirs, ours, meant in (
+        (_ENVIRONMENT, "sources.environment", {True: ANY, False: PRIVILEGED}),
+        (_MOUNTS, "sources.mounts", {True: ANY, False: OFF}),
+    ):
+        if theirs in document:
+            if isinstance(document[theirs], bool):
+                found.take(ours, meant[document[theirs]])
+            else:
+                yield _fault(path, text, theirs, "must be true or false")
+    kind = found.settings.default_kind
+    found.take("sources.variables", {"NVIDIA_VISIBLE_DEVICES": kind})
+    found.take("sources.merge", False)
+    swarm = document.get(_SWARM, "")
+    if not isinstance(swarm, str):
+        yield _fault(path, text, _SWARM, "must be a text")
+    elif swarm:
+        found.take("sources.swarm-variables", {name.strip(): kind for name in swarm.split(",") if name.strip()})
+
+
+def _fault(path: str, text: str, name: str, what: str) -> Finding:
+    return Finding("SETTINGS", f"{name} {what}", path=path, line=_line(text, name))
+
+
+def _line(text: str, name: str) -> int:
+    """Where a key stands: the first line that begins with it, or with a table of its name; 0 when none does."""
+    last = name.rpartition(".")[2]
+    for number, line in enumerate(text.splitlines(), 1):
+        left = line.partition("=")[0].strip(" \t[]")
+        if left in (name, last, f'"{last}"'):
+            return number
+    return 0
+
+
+def _error(path: str, text: str) -> CdiError:
+    return CdiError([Finding("SETTINGS", text, path=path)])

@@ -1,0 +1,145 @@
+"""The keys of the configuration file: one table, and what each may say. Cold.
+
+Reading, `shim config show|default`, the hint for a misspelt key and the test of docs/configuration.md all go by KEYS.
+"""
+
+from __future__ import annotations
+
+from shim.cdi import names
+from shim.create.settings import ANY, OFF, PRIVILEGED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class Key:
+    """A key of the configuration file.
+
+    Attributes:
+        name: with its table, for example "cdi.spec-dirs".
+        attribute: the member of Settings that holds its value.
+        form: what it may say, in words.
+        meaning: one sentence.
+    """
+
+    __slots__ = ("_read", "attribute", "form", "meaning", "name")
+
+    def __init__(self, name: str, attribute: str, form: str, meaning: str, read: Callable[[Any], Any]) -> None:
+        self.name = name
+        self.attribute = attribute
+        self.form = form
+        self.meaning = meaning
+        self._read = read
+
+    def read(self, value: Any) -> Any:
+        """The value as Settings holds it. Raises ValueError with one clause that says what it must be instead."""
+        return self._read(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise ValueError("must be a list of texts that are not empty")
+    return tuple(value)
+
+
+def _directories(value: Any) -> tuple[str, ...]:
+    found = _texts(value)
+    for item in found:
+        if not item.startswith("/"):
+            raise ValueError(f"must hold absolute paths, {item} is none")
+    return found
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be a text of the form VENDOR/CLASS")
+    vendor, klass = names.split_kind(value)
+    try:
+        names.check_vendor(vendor)
+        names.check_class(klass)
+    except names.BadName as bad:
+        raise ValueError(f"must be of the form VENDOR/CLASS: {bad}") from None
+    return value
+
+
+def _source(value: Any) -> str:
+    if value not in (OFF, PRIVILEGED, ANY) or not isinstance(value, str):
+        raise ValueError(f'must be "{OFF}", "{PRIVILEGED}" or "{ANY}"')
+    return value
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _variables(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table of VARIABLE = KIND")
+    for name, kind in value.items():
+        if not name or "=" in name or not name.isprintable():
+            raise ValueError(f"holds {names.quoted(name)}, which no variable can be called")
+        try:
+            _kind(kind)
+        except ValueError as error:
+            raise ValueError(f"holds {name}, whose value {error}") from None
+    return value
+
+
+def _log(value: Any) -> str:
+    if not isinstance(value, str) or (value and not value.startswith("/")):
+        raise ValueError('must be an absolute path, or "" for no log')
+    return value
+
+
+_SOURCE_FORM = f'"{OFF}", "{PRIVILEGED}" (containers with CAP_SYS_ADMIN in the bounding set) or "{ANY}"'
+KEYS = (
+    Key(
+        "cdi.spec-dirs",
+        "spec_dirs",
+        "list of absolute paths",
+        "Spec directories, the most important last.",
+        _directories,
+    ),
+    Key(
+        "cdi.annotation-prefixes",
+        "annotation_prefixes",
+        "list of texts",
+        "Annotation keys that begin so are requests; an empty list switches annotations off.",
+        _texts,
+    ),
+    Key("cdi.default-kind", "default_kind", "VENDOR/CLASS", "Kind of a bare name: --device 0, a mount below 0.", _kind),
+    Key("sources.environment", "environment", _SOURCE_FORM, "Whose variables are requests.", _source),
+    Key(
+        "sources.mounts",
+        "mounts",
+        _SOURCE_FORM,
+        "Whose mounts of /dev/null below /var/run/nvidia-container-devices are requests.",
+        _source,
+    ),
+    Key(
+        "sources.merge",
+        "merge",
+        "true or false",
+        "Hear all sources; false: only the first that asks of --device and annotations, mounts, variables.",
+        _switch,
+    ),
+    Key(
+        "sources.variables",
+        "variables",
+        "table of VARIABLE = KIND",
+        "Variables that ask, each with the kind of its indexes and ids.",
+        _variables,
+    ),
+    Key(
+        "sources.swarm-variables",
+        "swarm_variables",
+        "table of VARIABLE = KIND",
+        "Where one of these is set, sources.variables of the same kind do not count.",
+        _variables,
+    ),
+    Key("log.file", "log_file", 'absolute path, or "" for no log', "The log of creates that injected or failed.", _log),
+)
