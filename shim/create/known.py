@@ -1,6 +1,7 @@
 """What is known before a create: the configuration and the devices, from the index or from the files. HOT.
 
-The warm way opens one file. The cold way reads the configuration and every spec, and leaves an index for the next.
+The warm way opens one file. The cold way reads the configuration and every spec, and leaves an index for the next
+create, and needles for the launcher.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def _short(text: str) -> int:
 def _read(paths: tuple[str, ...], place: str) -> tuple[Settings, Served]:
     # Late: only where the index is missing or stale; they are what it saves.
     from shim.cdi import directories
+    from shim.create import needles
     from shim.host.trust import Trust
 
     trust = Trust()
@@ -65,7 +67,9 @@ def _read(paths: tuple[str, ...], place: str) -> tuple[Settings, Served]:
     for path in paths:
         inputs.note(path)
     found = settings.load(trust=trust)
+    configured = inputs.settled()
     served = directories.read(found.spec_dirs, trust, inputs)
-    if place:
-        index.write(place, inputs, sorted(trust.places), found.to_json(), served)
+    if place and index.write(place, inputs, sorted(trust.places), found.to_json(), served) and configured:
+        directory, _, name = place.rpartition("/")
+        needles.write(f"{directory}/{name.replace('index', 'needles', 1)}", configured, found.needles())
     return found, served

@@ -56,6 +56,7 @@ SPEC_READER = {
     "shim.cdi.scalars",
     "shim.cdi.spec",
     "shim.cdi.versions",
+    "shim.create.needles",
     "shim.host.trust",
 }
 
