@@ -1,0 +1,110 @@
+/*
+ * Memory that is freed at once.
+ *
+ * A cache is built from thousands of small strings that all die together, so they come from a few large chunks. The
+ * limit is what keeps a hostile root from making us large: over it the answer is NULL, as when memory is short.
+ */
+#define _GNU_SOURCE
+#include "root.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t used, size;
+    _Alignas(16) unsigned char bytes[];
+};
+
+enum { CHUNK = 64 * 1024 };
+
+static struct arena_chunk *chunk_new(struct arena *arena, size_t bytes)
+{
+    size_t size = bytes > CHUNK ? bytes : CHUNK;
+
+    if (arena->limit && size > arena->limit - arena->taken)
+        return NULL;
+    struct arena_chunk *chunk = calloc(1, sizeof *chunk + size);
+    if (!chunk)
+        return NULL;
+    arena->taken += size;
+    chunk->size = size;
+    chunk->next = arena->chunks;
+    arena->chunks = chunk;
+    return chunk;
+}
+
+void *arena_get(struct arena *arena, size_t bytes)
+{
+    if (bytes > SIZE_MAX - 15)
+        return NULL;
+    bytes = (bytes + 15) & ~(size_t)15;
+
+    struct arena_chunk *chunk = arena->chunks;
+    if (!chunk || bytes > chunk->size - chunk->used)
+        chunk = chunk_new(arena, bytes);
+    if (!chunk)
+        return NULL;
+    void *got = chunk->bytes + chunk->used;
+    chunk->used += bytes;
+    return got;
+}
+
+char *arena_text(struct arena *arena, const char *text, size_t length)
+{
+    char *copy = arena_get(arena, length + 1);
+
+    if (copy)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+char *arena_join(struct arena *arena, const char *folder, const char *name)
+{
+    size_t one = strlen(folder), two = strlen(name);
+    char *path = arena_get(arena, one + two + 2);
+
+    if (!path)
+        return NULL;
+    memcpy(path, folder, one);
+    path[one] = '/';
+    memcpy(path + one + 1, name, two);
+    return path;
+}
+
+/* An array with room for one more than `used` items; what it outgrows stays in the arena, at most as much again. */
+void *arena_grow(struct arena *arena, void *old, size_t used, size_t *room, size_t size)
+{
+    if (used < *room)
+        return old;
+    size_t more = *room ? *room * 2 : 16;
+    void *array = more > SIZE_MAX / size ? NULL : arena_get(arena, more * size);
+    if (!array)
+        return NULL;
+    if (used)
+        memcpy(array, old, used * size);
+    *room = more;
+    return array;
+}
+
+/* Hands everything over: what FROM held lives as long as INTO. */
+void arena_merge(struct arena *into, struct arena *from)
+{
+    struct arena_chunk **last = &into->chunks;
+
+    while (*last)
+        last = &(*last)->next;
+    *last = from->chunks;
+    into->taken += from->taken;
+    *from = (struct arena){0};
+}
+
+void arena_free(struct arena *arena)
+{
+    while (arena->chunks) {
+        struct arena_chunk *next = arena->chunks->next;
+        free(arena->chunks);
+        arena->chunks = next;
+    }
+    arena->taken = 0;
+}

@@ -1,0 +1,459 @@
+/*
+ * Which directories are searched, and in which order: /etc/ld.so.conf, what it includes, and the built-in ones.
+ *
+ * The rules are those of glibc's ldconfig after a chroot into the root: no quoting, `#` and NUL end a line, `include` has
+ * glob patterns relative to the including file, directories that are one inode count once and keep the first spelling,
+ * and each new directory is followed by its glibc-hwcaps subdirectories in readdir order.
+ *
+ * Where ldconfig recurses until it has no descriptors left, a file that is being read already is passed over. Numbers and
+ * sizes are bounded, and a root over a bound gets no cache at all (-E2BIG) instead of one with directories missing.
+ */
+#define _GNU_SOURCE
+#include "ldcache.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONF_SIZE = 1 << 20, CONF_FILES = 512, CONF_DEPTH = 16, DIRS = 512, MATCHES = 4096, PATTERN = 4096 };
+
+/* ---- patterns ---- */
+
+/* Matches one character against a bracket expression; *pattern is behind the `[` and is moved behind the `]`. */
+static bool in_class(const char *name, size_t length, unsigned char c)
+{
+    static const struct {
+        const char *name;
+        int (*test)(int);
+    } classes[] = {{"alnum", isalnum}, {"alpha", isalpha}, {"digit", isdigit}, {"lower", islower}, {"upper", isupper},
+                   {"punct", ispunct}, {"space", isspace}, {"blank", isblank}, {"xdigit", isxdigit}, {"graph", isgraph},
+                   {"print", isprint}, {"cntrl", iscntrl}};
+
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strlen(classes[i].name) == length && !memcmp(classes[i].name, name, length))
+            return classes[i].test(c) != 0;
+    return false;
+}
+
+/* Answers 1 or 0 for a match or none and moves *pattern behind the bracket expression; -1: it is not closed. */
+static int match_bracket(const char **pattern, unsigned char c)
+{
+    const char *p = *pattern + 1;
+    bool negated = *p == '!' || *p == '^', hit = false;
+
+    p += negated;
+    for (bool first = true; first || *p != ']'; first = false) {
+        if (!*p)
+            return -1;
+        const char *end;
+        if (p[0] == '[' && p[1] == ':' && (end = strstr(p + 2, ":]"))) {
+            hit |= in_class(p + 2, (size_t)(end - p - 2), c);
+            p = end + 2;
+            continue;
+        }
+        if (*p == '\\' && p[1])
+            p++;
+        unsigned char low = (unsigned char)*p++, high = low;
+        if (p[0] == '-' && p[1] && p[1] != ']') {
+            p += p[1] == '\\' && p[2] ? 2 : 1;
+            high = (unsigned char)*p++;
+        }
+        hit |= low <= c && c <= high;
+    }
+    *pattern = p + 1;
+    return hit != negated;
+}
+
+/* Matches one character of a name, and moves the pattern on when it does. */
+static bool match_one(const char **pattern, unsigned char c)
+{
+    const char *p = *pattern;
+
+    if (*p == '[') {
+        int hit = match_bracket(&p, c);
+        if (hit >= 0) {
+            *pattern = p;
+            return hit;
+        }
+        p = *pattern;  /* not closed: an ordinary character */
+    } else if (*p == '?') {
+        *pattern = p + 1;
+        return true;
+    } else if (*p == '\\' && p[1]) {
+        p++;
+    }
+    if ((unsigned char)*p != c || !c)
+        return false;
+    *pattern = p + 1;
+    return true;
+}
+
+/* Whether a file name matches one component of a glob pattern. Going back only to the latest `*` keeps the cost at
+ * pattern times name, whatever the image's author wrote. */
+bool ld_glob(const char *pattern, const char *name)
+{
+    const char *star = NULL, *back = NULL;
+
+    if (*name == '.' && *pattern != '.' && !(pattern[0] == '\\' && pattern[1] == '.'))
+        return false;
+    while (*name) {
+        if (*pattern == '*') {
+            star = ++pattern;
+            back = name;
+        } else if (*pattern && match_one(&pattern, (unsigned char)*name)) {
+            name++;
+        } else if (star) {
+            pattern = star;
+            name = ++back;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern;
+}
+
+static bool has_magic(const char *text, size_t length)
+{
+    return memchr(text, '*', length) || memchr(text, '?', length) || memchr(text, '[', length);
+}
+
+/* ---- the files that a pattern names ---- */
+
+struct matches {
+    struct ld_work *work;
+    const char **paths;
+    size_t count, room;
+};
+
+static int match_add(struct matches *matches, const char *path)
+{
+    if (matches->count >= MATCHES)
+        return -E2BIG;
+    matches->paths = arena_grow(&matches->work->arena, matches->paths, matches->count, &matches->room, sizeof *matches->paths);
+    if (!matches->paths)
+        return -ENOMEM;
+    matches->paths[matches->count++] = path;
+    return 0;
+}
+
+static int expand(struct matches *matches, const char *done, const char *rest);
+
+/* The rest of a pattern, without the component that was just dealt with. */
+static int expand_below(struct matches *matches, const char *path, const char *rest)
+{
+    return *rest ? expand(matches, path, rest) : match_add(matches, path);
+}
+
+static int expand_magic(struct matches *matches, const char *done, const char *component, const char *rest)
+{
+    bool foreign;
+    cleanup_fd int fd = root_directory(matches->work->root, *done ? done : "/", &foreign);
+    if (fd < 0)
+        return fd == -ETIMEDOUT ? fd : 0;
+    DIR *dir = fdopendir(fd);
+    if (!dir)
+        return -errno;
+    fd = -1;
+    int rc = 0;
+    for (struct dirent *entry; !rc && (entry = readdir(dir));) {
+        if (!ld_glob(component, entry->d_name))
+            continue;
+        const char *path = arena_join(&matches->work->arena, done, entry->d_name);
+        rc = path ? expand_below(matches, path, rest) : -ENOMEM;
+    }
+    closedir(dir);
+    return rc;
+}
+
+/* Expands the first component of REST below the path DONE, which has no slash at its end ("" is the root). */
+static int expand(struct matches *matches, const char *done, const char *rest)
+{
+    char component[PATTERN];
+    size_t length = strcspn(rest, "/");
+
+    if (length >= sizeof component)
+        return 0;
+    memcpy(component, rest, length);
+    component[length] = 0;
+    rest += length + (rest[length] == '/');
+    if (!length)
+        return *rest ? expand(matches, done, rest) : 0;
+    if (has_magic(component, length))
+        return expand_magic(matches, done, component, rest);
+
+    size_t kept = 0;  /* a plain name: only backslashes are to be taken away */
+    for (const char *c = component; *c; c++) {
+        c += *c == '\\' && c[1];
+        component[kept++] = *c;
+    }
+    component[kept] = 0;
+    const char *path = arena_join(&matches->work->arena, done, component);
+    return path ? expand_below(matches, path, rest) : -ENOMEM;
+}
+
+static int by_name(const void *one, const void *two)
+{
+    return strcmp(*(const char *const *)one, *(const char *const *)two);
+}
+
+/* ---- the list of directories ---- */
+
+static int keep_hwcaps_name(struct ld_work *work, const char *name, const char **kept)
+{
+    for (size_t i = 0; i < work->hwcaps_count; i++)
+        if (!strcmp(work->hwcaps[i], name)) {
+            *kept = work->hwcaps[i];
+            return 0;
+        }
+    work->hwcaps = arena_grow(&work->arena, work->hwcaps, work->hwcaps_count, &work->hwcaps_room, sizeof *work->hwcaps);
+    *kept = work->hwcaps ? arena_text(&work->arena, name, strlen(name)) : NULL;
+    if (!*kept)
+        return -ENOMEM;
+    work->hwcaps[work->hwcaps_count++] = *kept;
+    return 0;
+}
+
+/* Puts a directory at the end of the list, unless the list has its inode: answers 1 when it was new, 0 otherwise. */
+int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
+{
+    for (size_t i = 0; i < work->dir_count; i++)
+        if (work->dirs[i]->ino == dir->ino && work->dirs[i]->dev == dir->dev)
+            return 0;
+    if (work->dir_count >= DIRS)
+        return -E2BIG;
+    work->dirs = arena_grow(&work->arena, work->dirs, work->dir_count, &work->dir_room, sizeof *work->dirs);
+    struct ld_dir *copy = work->dirs ? arena_get(&work->arena, sizeof *copy) : NULL;
+    if (!copy)
+        return -ENOMEM;
+    *copy = *dir;
+    copy->fd = -1;
+    work->dirs[work->dir_count++] = copy;
+    return 1;
+}
+
+static int queue_hwcaps_entry(struct ld_work *work, const struct ld_dir *parent, const char *folder, const char *name)
+{
+    struct ld_dir dir = {.type = parent->type};
+    struct stat st;
+
+    dir.path = arena_join(&work->arena, folder, name);
+    if (!dir.path)
+        return -ENOMEM;
+    int rc = root_stat(work->root, dir.path, &st);
+    if (rc || !S_ISDIR(st.st_mode))
+        return rc == -ETIMEDOUT ? rc : 0;
+    dir.dev = st.st_dev;
+    dir.ino = st.st_ino;
+    rc = keep_hwcaps_name(work, name, &dir.hwcaps);
+    return rc ? rc : ld_conf_queue(work, &dir);
+}
+
+static int queue_hwcaps(struct ld_work *work, const struct ld_dir *parent)
+{
+    const char *folder = arena_join(&work->arena, parent->path, "glibc-hwcaps");
+    bool foreign;
+
+    if (!folder)
+        return -ENOMEM;
+    cleanup_fd int fd = root_directory(work->root, folder, &foreign);
+    if (fd < 0)
+        return fd == -ETIMEDOUT ? fd : 0;
+    DIR *dir = fdopendir(fd);
+    if (!dir)
+        return -errno;
+    fd = -1;
+    int rc = 0;
+    for (struct dirent *entry; rc >= 0 && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.' && entry->d_type != DT_REG && !strchr(entry->d_name, ':'))
+            rc = queue_hwcaps_entry(work, parent, folder, entry->d_name);
+    closedir(dir);
+    return rc < 0 ? rc : 0;
+}
+
+/* Adds a directory as a line of the configuration names it; one that is not there is passed over. */
+int ld_conf_folder(struct ld_work *work, const char *path, int type)
+{
+    struct ld_dir dir = {.path = path, .type = type};
+    struct stat st;
+    int rc = root_stat(work->root, path, &st);
+
+    if (rc)
+        return rc == -ETIMEDOUT ? rc : 0;
+    dir.dev = st.st_dev;
+    dir.ino = st.st_ino;
+    rc = ld_conf_queue(work, &dir);
+    return rc == 1 ? queue_hwcaps(work, work->dirs[work->dir_count - 1]) : rc;
+}
+
+/* ---- lines ---- */
+
+static bool space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* glibc <= 2.36 takes `dir=type`; an unknown type means any. */
+static int library_type(const char *name)
+{
+    static const struct {
+        const char *name;
+        int type;
+    } types[] = {{"libc5", 2}, {"libc6", LD_TYPE_LIBC6}, {"glibc2", LD_TYPE_LIBC6}};
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i].name, name))
+            return types[i].type;
+    return 0;
+}
+
+static int directory_line(struct ld_work *work, const char *line)
+{
+    const char *equals = work->profile->old ? strchr(line, '=') : NULL;
+    int type = equals ? library_type(equals + 1) : 0;
+    size_t length = equals ? (size_t)(equals - line) : strlen(line);
+
+    while (length && space(line[length - 1]))
+        length--;
+    while (length && line[length - 1] == '/')
+        length--;
+    if (!length)
+        return 0;
+    const char *path = arena_text(&work->arena, line, length);
+    return path ? ld_conf_folder(work, path, type) : -ENOMEM;
+}
+
+struct reading {  /* a file that is being read, and who included it */
+    const struct reading *by;
+    const char *path;
+    dev_t dev;
+    ino_t ino;
+    unsigned depth;
+};
+
+static int read_file(struct ld_work *work, const char *path, const struct reading *by);
+
+static int include_pattern(struct ld_work *work, const char *pattern, const struct reading *file)
+{
+    struct matches matches = {.work = work};
+
+    if (*pattern != '/') {
+        const char *slash = strrchr(file->path, '/');
+        char *folder = arena_text(&work->arena, file->path, slash ? (size_t)(slash - file->path) : 0);
+        pattern = folder ? arena_join(&work->arena, folder, pattern) : NULL;
+        if (!pattern)
+            return -ENOMEM;
+    }
+    int rc = expand(&matches, "", pattern);
+    if (rc)
+        return rc;
+    if (matches.count)
+        qsort(matches.paths, matches.count, sizeof *matches.paths, by_name);
+    for (size_t i = 0; !rc && i < matches.count; i++)
+        rc = read_file(work, matches.paths[i], file);
+    return rc;
+}
+
+static int include_line(struct ld_work *work, char *words, const struct reading *file)
+{
+    char *word;
+    int rc = 0;
+
+    while (!rc && (word = strsep(&words, " \t")))
+        if (*word)
+            rc = include_pattern(work, word, file);
+    return rc;
+}
+
+static int one_line(struct ld_work *work, char *line, const struct reading *file)
+{
+    line[strcspn(line, "#")] = 0;
+    while (space(*line))
+        line++;
+    if (!*line)
+        return 0;
+    if (!strncmp(line, "include", 7) && blank(line[7]))
+        return include_line(work, line + 8, file);
+    if (!strncasecmp(line, "hwcap", 5) && blank(line[5]))
+        return 0;
+    return directory_line(work, line);
+}
+
+static bool being_read(const struct reading *file, const struct stat *st)
+{
+    for (; file; file = file->by)
+        if (file->dev == st->st_dev && file->ino == st->st_ino)
+            return true;
+    return false;
+}
+
+static int read_lines(struct ld_work *work, char *text, size_t size, const struct reading *file)
+{
+    int rc = 0;
+
+    for (char *end = text + size; !rc && text < end;) {
+        char *stop = memchr(text, '\n', (size_t)(end - text));
+        if (!stop)
+            stop = end;
+        *stop = 0;
+        rc = one_line(work, text, file);
+        text = stop + 1;
+    }
+    return rc;
+}
+
+static int read_file(struct ld_work *work, const char *path, const struct reading *by)
+{
+    struct reading file = {.by = by, .path = path, .depth = by ? by->depth + 1 : 0};
+    struct stat st;
+    int rc = root_stat(work->root, path, &st);
+
+    if (rc || !S_ISREG(st.st_mode) || being_read(by, &st))
+        return rc == -ETIMEDOUT ? rc : 0;  /* missing, a directory, a FIFO: as if it were empty */
+    if (++work->files > CONF_FILES || file.depth > CONF_DEPTH || st.st_size > CONF_SIZE)
+        return -E2BIG;
+    file.dev = st.st_dev;
+    file.ino = st.st_ino;
+    size_t room = (size_t)st.st_size;
+    char *text = arena_get(&work->arena, room + 1);
+    if (!text)
+        return -ENOMEM;
+    ssize_t size = root_read(work->root, path, text, room);
+    if (size < 0)
+        return size == -ETIMEDOUT || size == -EFBIG ? (int)size : 0;
+    return read_lines(work, text, (size_t)size, &file);
+}
+
+/* Reads a configuration file of the root and queues its directories. */
+int ld_conf_read(struct ld_work *work, const char *path)
+{
+    return read_file(work, path, NULL);
+}
+
+/* Queues the directories that the loader knows by itself. */
+int ld_conf_builtin(struct ld_work *work)
+{
+    const struct ld_arch *arch = work->profile->arch;
+    int rc = 0;
+
+    if (!work->profile->debian) {
+        for (size_t i = 0; !rc && arch->folders[i]; i++)
+            rc = ld_conf_folder(work, arch->folders[i], 0);
+        return rc;
+    }
+    const char *own = arena_join(&work->arena, "/lib", arch->triplet);
+    const char *usr = arena_join(&work->arena, "/usr/lib", arch->triplet);
+    const char *const folders[] = {own, usr, "/lib", "/usr/lib"};
+    for (size_t i = 0; !rc && i < 4; i++)
+        rc = folders[i] ? ld_conf_folder(work, folders[i], 0) : -ENOMEM;
+    return rc;
+}

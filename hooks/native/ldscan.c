@@ -1,0 +1,715 @@
+/*
+ * The search itself: read the directories, look into the files, keep the soname links, collect the cache's entries.
+ *
+ * It happens in two steps. First all directories are listed and, by two threads, every file is read and every link's text
+ * fetched: this is where the time goes (the first lookup of a name on an overlay costs ten microseconds), and nothing here
+ * depends on an order, because ldconfig changes links only. Then one thread walks the directories in ldconfig's order and
+ * does what ldconfig does, from the tables in memory: most links of a library directory lead to a neighbour, so neither
+ * they nor the soname links need to be looked up. Wherever a table cannot know the answer, the kernel is asked.
+ *
+ * Our own changes are entered into the table of the directory at hand. A soname with a slash changes some other
+ * directory; after that no older listing is believed (`state`).
+ */
+#define _GNU_SOURCE
+#include "ldcache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+enum { NAMES = 65536, THREADS = 8, HOPS = 40, FEW = 24 };
+
+struct ld_aout {
+    struct ld_aout *next;
+    dev_t dev;
+    ino_t ino;
+    const char *soname;
+};
+
+/* ---- names ---- */
+
+static bool begins(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+static bool ends(const char *text, size_t length, const char *with)
+{
+    size_t size = strlen(with);
+
+    return length >= size && !memcmp(text + length - size, with, size);
+}
+
+static bool library_name(const char *name)
+{
+    if ((begins(name, "lib") || begins(name, "ld-")) && strstr(name, ".so"))
+        return true;
+    return begins(name, "ld.so.") || begins(name, "ld64.so.");
+}
+
+/* Leftovers of prelink, RPM and dpkg. */
+static bool temporary_name(const struct ld_profile *profile, const char *name)
+{
+    static const char prelink[] = ".#prelink#.";
+    size_t length = strlen(name);
+
+    if (ends(name, length, ".#prelink#"))
+        return true;
+    if (length >= 17 && !memcmp(name + length - 17, prelink, sizeof prelink - 1))
+        return true;
+    return !profile->old && (strchr(name, ';') || ends(name, length, ".dpkg-new") || ends(name, length, ".dpkg-tmp"));
+}
+
+/* Whether ldconfig looks at an entry of this directory at all. */
+static bool wanted(const struct ld_work *work, const struct ld_dir *dir, const char *name, uint8_t type)
+{
+    bool subdirectory = !dir->hwcaps && ld_hwcap_bit(work->profile, name);
+
+    if (type == DT_DIR && !subdirectory)
+        return false;
+    if (type != DT_REG && type != DT_LNK && type != DT_DIR)
+        return false;
+    if (!library_name(name) && (type == DT_REG || (!dir->hwcaps && !subdirectory)))
+        return false;
+    return !temporary_name(work->profile, name);
+}
+
+/* ---- listing ---- */
+
+static uint32_t hash(const char *name)
+{
+    uint32_t value = 2166136261u;
+
+    while (*name)
+        value = (value ^ (unsigned char)*name++) * 16777619u;
+    return value;
+}
+
+static uint32_t *slot(const struct ld_dir *dir, const char *name)
+{
+    size_t at = hash(name) & dir->mask;
+
+    while (dir->table[at] && strcmp(dir->entries[dir->table[at] - 1].name, name))
+        at = (at + 1) & dir->mask;
+    return &dir->table[at];
+}
+
+static struct ld_entry *find(const struct ld_dir *dir, const char *name)
+{
+    uint32_t at = dir->table ? *slot(dir, name) : 0;
+
+    return at ? &dir->entries[at - 1] : NULL;
+}
+
+static int add_name(struct ld_work *work, struct ld_dir *dir, const char *name, uint8_t type)
+{
+    if (++work->names > NAMES)
+        return -E2BIG;
+    dir->entries = arena_grow(&work->arena, dir->entries, dir->count, &dir->room, sizeof *dir->entries);
+    char *copy = dir->entries ? arena_text(&work->arena, name, strlen(name)) : NULL;
+    if (!copy)
+        return -ENOMEM;
+    dir->entries[dir->count++] = (struct ld_entry){.name = copy, .type = type};
+    return 0;
+}
+
+static uint8_t type_of(const struct ld_dir *dir, const struct dirent64 *entry)
+{
+    struct stat st;
+
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type;
+    return fstatat(dir->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ? DT_UNKNOWN : IFTODT(st.st_mode);
+}
+
+static int read_names(struct ld_work *work, struct ld_dir *dir)
+{
+    _Alignas(struct dirent64) char buffer[32768];
+
+    for (;;) {
+        long got = syscall(SYS_getdents64, dir->fd, buffer, sizeof buffer);
+        int rc = got < 0 ? -errno : root_late(work->root);
+        if (rc || !got)
+            return rc;
+        for (char *at = buffer; !rc && at < buffer + got;) {
+            struct dirent64 *entry = (struct dirent64 *)(void *)at;
+            at += entry->d_reclen;
+            uint8_t type = type_of(dir, entry);
+            if (wanted(work, dir, entry->d_name, type))
+                rc = add_name(work, dir, entry->d_name, type);
+        }
+        if (rc)
+            return rc;
+    }
+}
+
+/* The table has room for a link beside each entry, so that it never moves while entries are pointed at. */
+static int make_table(struct ld_work *work, struct ld_dir *dir)
+{
+    size_t size = 16;
+
+    while (size < 4 * dir->count + 4)
+        size *= 2;
+    dir->room = 2 * dir->count + 1;
+    struct ld_entry *entries = arena_get(&work->arena, dir->room * sizeof *entries);
+    dir->table = arena_get(&work->arena, size * sizeof *dir->table);
+    if (!entries || !dir->table)
+        return -ENOMEM;
+    if (dir->count)
+        memcpy(entries, dir->entries, dir->count * sizeof *entries);
+    dir->entries = entries;
+    dir->mask = size - 1;
+    dir->scanned = dir->count;
+    for (size_t i = 0; i < dir->count; i++)
+        *slot(dir, dir->entries[i].name) = (uint32_t)i + 1;
+    return 0;
+}
+
+static int list(struct ld_work *work, struct ld_dir *dir)
+{
+    int old = dir->fd;
+
+    close_fd(&old);
+    dir->fd = root_directory(work->root, dir->path, &dir->foreign);
+    dir->listed = true;
+    dir->state = work->state;
+    dir->entries = NULL;
+    dir->count = dir->room = 0;
+    if (dir->fd < 0)  /* a file in the place of a directory, or gone meanwhile: as if it were empty */
+        return dir->fd == -ETIMEDOUT || dir->fd == -EMFILE || dir->fd == -ENFILE ? dir->fd : make_table(work, dir);
+    int rc = read_names(work, dir);
+    return rc == -ENOENT ? make_table(work, dir) : rc ? rc : make_table(work, dir);
+}
+
+/* ---- looking into files, by several threads ---- */
+
+struct job {
+    const struct ld_dir *dir;
+    struct ld_entry *entry;
+};
+
+struct crew {
+    const struct ld_work *work;
+    struct job *jobs;
+    size_t count;
+    atomic_size_t next;
+    atomic_int rc;
+};
+
+struct worker {
+    struct crew *crew;
+    struct arena arena;
+    pthread_t thread;
+    bool running;
+};
+
+static int look(const struct ld_work *work, struct arena *arena, int fd, const struct stat *st, struct ld_entry *entry)
+{
+    struct elf_facts facts;
+
+    entry->library = elf_read(fd, (uint64_t)st->st_size, work->profile, &facts);
+    if (!entry->library)
+        return 0;
+    entry->aout = facts.aout;
+    entry->flags = facts.flags;
+    entry->isa = (uint8_t)facts.isa;
+    entry->dev = st->st_dev;
+    entry->ino = st->st_ino;
+    if (facts.named)
+        entry->soname = arena_text(arena, facts.soname, strlen(facts.soname));
+    return facts.named && !entry->soname ? -ENOMEM : 0;
+}
+
+static int fetch_target(const struct ld_dir *dir, struct arena *arena, struct ld_entry *entry)
+{
+    char text[4096];
+    ssize_t length = readlinkat(dir->fd, entry->name, text, sizeof text);
+
+    if (length <= 0 || (size_t)length >= sizeof text)
+        return 0;  /* whoever needs the target asks the kernel */
+    entry->target = arena_text(arena, text, (size_t)length);
+    return entry->target ? 0 : -ENOMEM;
+}
+
+static int do_job(const struct ld_work *work, struct arena *arena, const struct job *job)
+{
+    struct stat st;
+
+    if (job->entry->type == DT_LNK)
+        return fetch_target(job->dir, arena, job->entry);
+    cleanup_fd int fd = root_entry(job->dir->fd, job->entry->name, job->dir->foreign, &st);
+    if (fd < 0)
+        return fd == -EMFILE || fd == -ENFILE ? fd : 0;
+    return look(work, arena, fd, &st, job->entry);
+}
+
+static void *work_off(void *self)
+{
+    struct worker *worker = self;
+    struct crew *crew = worker->crew;
+
+    while (!atomic_load(&crew->rc)) {
+        size_t at = atomic_fetch_add(&crew->next, 1);
+        if (at >= crew->count)
+            break;
+        int rc = do_job(crew->work, &worker->arena, &crew->jobs[at]);
+        if (!rc)
+            rc = root_late(crew->work->root);
+        if (rc)
+            atomic_store(&crew->rc, rc);
+    }
+    return NULL;
+}
+
+static int run(struct ld_work *work, struct job *jobs, size_t count, unsigned threads)
+{
+    struct crew crew = {.work = work, .jobs = jobs, .count = count};
+    struct worker workers[THREADS] = {0};
+
+    if (count < FEW || threads < 1)
+        threads = 1;
+    if (threads > THREADS)
+        threads = THREADS;
+    for (unsigned i = 0; i < threads; i++) {
+        workers[i].crew = &crew;
+        workers[i].arena.limit = work->arena.limit / threads;
+        /* a thread that cannot be had is no error: those that run do its part */
+        workers[i].running = i && !pthread_create(&workers[i].thread, NULL, work_off, &workers[i]);
+    }
+    work_off(&workers[0]);
+    for (unsigned i = 0; i < threads; i++) {
+        if (workers[i].running)
+            pthread_join(workers[i].thread, NULL);
+        arena_merge(&work->arena, &workers[i].arena);
+    }
+    return atomic_load(&crew.rc);
+}
+
+static int prepare(struct ld_work *work, size_t from, size_t to, unsigned threads)
+{
+    size_t count = 0;
+
+    for (size_t i = from; i < to; i++) {
+        int rc = list(work, work->dirs[i]);
+        if (rc)
+            return rc;
+        count += work->dirs[i]->count;
+    }
+    struct job *jobs = arena_get(&work->arena, count * sizeof *jobs);
+    if (!jobs)
+        return -ENOMEM;
+    count = 0;
+    for (size_t i = from; i < to; i++)
+        for (size_t j = 0; j < work->dirs[i]->count; j++)
+            if (work->dirs[i]->entries[j].type != DT_DIR)
+                jobs[count++] = (struct job){work->dirs[i], &work->dirs[i]->entries[j]};
+    return run(work, jobs, count, threads);
+}
+
+/* ---- one directory, in ldconfig's order ---- */
+
+struct lib {
+    const char *soname;
+    struct ld_entry *entry;
+    int flags;
+    unsigned isa;
+    bool link;
+};
+
+struct walk {
+    struct ld_work *work;
+    struct ld_dir *dir;
+    struct lib *libs;   /* in the order of first appearance */
+    size_t count;
+    uint32_t *table;    /* sonames to libs */
+    size_t mask;
+};
+
+static bool trusted(const struct walk *walk)
+{
+    return walk->dir->state == walk->work->state;
+}
+
+/* Links may be changed: not in a directory of another mount, when the root's owner wants us to stay on his. */
+static bool ours(const struct walk *walk)
+{
+    return !walk->dir->foreign || !walk->work->root->one_mount;
+}
+
+/* The file that an entry leads to by links within its directory, or NULL: ask the kernel. */
+static struct ld_entry *follow(const struct ld_dir *dir, struct ld_entry *entry)
+{
+    for (int hops = 0; entry && entry->type == DT_LNK && hops < HOPS; hops++) {
+        if (!entry->target || strchr(entry->target, '/') || !strcmp(entry->target, ".") || !strcmp(entry->target, ".."))
+            return NULL;
+        entry = find(dir, entry->target);
+    }
+    return entry && entry->type == DT_REG ? entry : NULL;
+}
+
+static int queue_subdirectory(struct walk *walk, const char *path, const struct stat *st)
+{
+    struct ld_dir dir = {.path = path, .type = walk->dir->type, .dev = st->st_dev, .ino = st->st_ino};
+    int rc = ld_conf_queue(walk->work, &dir);
+
+    return rc < 0 ? rc : 0;
+}
+
+static void remove_stale(struct walk *walk, struct ld_entry *entry)
+{
+    if (walk->work->keep_links || !ours(walk) || !strstr(entry->name, ".so.") || unlinkat(walk->dir->fd, entry->name, 0))
+        return;
+    walk->work->links_removed++;
+    entry->type = 0;
+}
+
+/* Errors that say something about us and nothing about the tree. */
+static bool our_trouble(int error)
+{
+    return error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN;
+}
+
+/* A link that leads out of its directory, or nowhere: follow it with the kernel's help and look into what is there. */
+static int look_behind(struct walk *walk, struct ld_entry *entry, struct ld_entry *what)
+{
+    struct stat st = {0};
+    const char *path = arena_join(&walk->work->arena, walk->dir->path, entry->name);
+
+    if (!path)
+        return -ENOMEM;
+    cleanup_fd int fd = root_regular(walk->work->root, path, &st);
+    if (fd >= 0)
+        return look(walk->work, &walk->work->arena, fd, &st, what);
+    if (our_trouble(fd))
+        return fd;
+    if (!st.st_mode)
+        remove_stale(walk, entry);
+    else if (S_ISDIR(st.st_mode) && !walk->dir->hwcaps && ld_hwcap_bit(walk->work->profile, entry->name))
+        return queue_subdirectory(walk, path, &st);
+    return 0;
+}
+
+/* a.out files have no soname; it is made from the name under which the inode was met first in this run. */
+static const char *aout_soname(struct ld_work *work, const struct ld_entry *what, const char *name)
+{
+    for (struct ld_aout *known = work->aouts; known; known = known->next)
+        if (known->dev == what->dev && known->ino == what->ino)
+            return known->soname;
+    struct ld_aout *fresh = arena_get(&work->arena, sizeof *fresh);
+    char *soname = fresh ? arena_text(&work->arena, name, strlen(name)) : NULL;
+    if (!soname)
+        return NULL;
+    char *major = strstr(soname, ".so.");
+    if (major)
+        major[4 + strcspn(major + 4, ".")] = 0;
+    *fresh = (struct ld_aout){work->aouts, what->dev, what->ino, soname};
+    work->aouts = fresh;
+    return soname;
+}
+
+/* A link stays a link in the cache when it has the soname's name, or is the `libx.so` that the linker uses. */
+static bool stays_link(const char *name, const char *soname)
+{
+    size_t length = strlen(name);
+
+    return !strcmp(name, soname) || (ends(name, length, ".so") && !strncmp(name, soname, length));
+}
+
+/* The types that may replace each other under one soname, glibc <= 2.36. */
+static void mix_types(struct lib *known, int flags)
+{
+    bool known_libc = known->flags == 2 || known->flags == LD_TYPE_LIBC6, libc = flags == 2 || flags == LD_TYPE_LIBC6;
+
+    if ((known->flags == LD_TYPE_ELF && libc) || (known_libc && flags == LD_TYPE_ELF))
+        known->flags = flags;
+}
+
+static void add_lib(struct walk *walk, const struct lib *lib)
+{
+    const struct ld_profile *profile = walk->work->profile;
+    size_t at = hash(lib->soname) & walk->mask;
+
+    while (walk->table[at] && strcmp(walk->libs[walk->table[at] - 1].soname, lib->soname))
+        at = (at + 1) & walk->mask;
+    if (!walk->table[at]) {
+        walk->libs[walk->count] = *lib;
+        walk->table[at] = (uint32_t)++walk->count;
+        return;
+    }
+    struct lib *known = &walk->libs[walk->table[at] - 1];
+    bool better = !lib->link && known->link;
+    if (lib->link == known->link)
+        better = ld_compare(profile->arch, known->entry->name, lib->entry->name) < 0;
+    if (!better)
+        return;
+    if (profile->old)
+        mix_types(known, lib->flags);
+    known->entry = lib->entry;
+    known->link = lib->link;
+    known->isa = lib->isa;
+}
+
+static int take(struct walk *walk, struct ld_entry *entry, const struct ld_entry *what)
+{
+    struct lib lib = {.entry = entry, .flags = what->flags, .isa = what->isa, .link = entry->type == DT_LNK};
+
+    lib.soname = what->aout ? aout_soname(walk->work, what, entry->name) : what->soname ? what->soname : entry->name;
+    if (!lib.soname)
+        return -ENOMEM;
+    if (lib.link && !stays_link(entry->name, lib.soname))
+        lib.link = false;
+    if (lib.link)
+        lib.soname = entry->name;
+    if (walk->dir->type && lib.flags == LD_TYPE_ELF)
+        lib.flags = walk->dir->type;
+    add_lib(walk, &lib);
+    return 0;
+}
+
+static int visit(struct walk *walk, struct ld_entry *entry)
+{
+    struct ld_entry elsewhere = {0};
+    struct ld_entry *what = entry;
+
+    if (entry->type == DT_DIR) {
+        struct stat st;
+        const char *path = arena_join(&walk->work->arena, walk->dir->path, entry->name);
+        if (!path)
+            return -ENOMEM;
+        return root_lstat(walk->work->root, path, &st) ? 0 : queue_subdirectory(walk, path, &st);
+    }
+    if (entry->type == DT_LNK) {
+        what = trusted(walk) ? follow(walk->dir, entry) : NULL;
+        if (!what) {
+            int rc = look_behind(walk, entry, &elsewhere);
+            if (rc)
+                return rc;
+            what = &elsewhere;
+        }
+    }
+    return entry->type && what->library ? take(walk, entry, what) : 0;
+}
+
+/* ---- soname links ---- */
+
+/* Debian leaves the link of a dynamic loader alone. Its list lacks two commas, so some names are missing here too. */
+static bool loader_name(const char *soname)
+{
+    static const char *const names[] = {
+        "ld-kfreebsd-x86-64.so.1", "ld-linux-aarch64.so.1", "ld-linux-aarch64_be.so.1", "ld-linux-armhf.so.3",
+        "ld-linux-ia64.so.2", "ld-linux-mipsn8.so.1", "ld-linux-x86-64.so.2", "ld-linux.so.2", "ld-linux.so.3",
+        "ld.so.1", "ld64.so.1", "ld64.so.2"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], soname))
+            return true;
+    return false;
+}
+
+static bool plain_name(const char *name)
+{
+    return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+}
+
+enum verdict { LEAVE, MAKE, REPLACE };
+
+/* What the directory's table says about a soname link; -1: only the kernel knows. */
+static int judge_by_table(const struct walk *walk, const struct lib *lib)
+{
+    if (!plain_name(lib->soname) || !trusted(walk))
+        return -1;
+    struct ld_entry *there = find(walk->dir, lib->soname);
+    if (!there)
+        return wanted(walk->work, walk->dir, lib->soname, DT_REG) ? MAKE : -1;
+    if (there->type == 0)
+        return MAKE;
+    if (there->type == DT_REG)
+        return LEAVE;
+    struct ld_entry *one = follow(walk->dir, there), *two = follow(walk->dir, lib->entry);
+    return one && one == two ? LEAVE : -1;
+}
+
+static int judge_by_kernel(const struct walk *walk, const char *file, const char *link, const struct lib *lib)
+{
+    const struct root *root = walk->work->root;
+    struct stat file_st, link_st, own_st;
+    int found = root_stat(root, link, &link_st), own = root_lstat(root, link, &own_st);
+
+    if (our_trouble(found) || our_trouble(own))
+        return our_trouble(found) ? found : own;
+    if (!found) {
+        if (root_stat(root, file, &file_st))
+            return LEAVE;
+        if (file_st.st_dev == link_st.st_dev && file_st.st_ino == link_st.st_ino)
+            return LEAVE;
+        if (!own && !S_ISLNK(own_st.st_mode))
+            return LEAVE;
+        if (walk->work->profile->debian && loader_name(lib->soname))
+            return LEAVE;
+        return REPLACE;
+    }
+    return !own && S_ISLNK(own_st.st_mode) ? REPLACE : MAKE;
+}
+
+static int make_link(const struct walk *walk, const struct lib *lib, const char *path, enum verdict verdict)
+{
+    const struct root *root = walk->work->root;
+    const char *base = lib->soname;
+
+    if (!ours(walk))
+        return -EXDEV;
+    cleanup_fd int other = plain_name(lib->soname) ? -1 : root_parent(root, path, &base);
+    if (other < 0 && !plain_name(lib->soname))
+        return other;
+    int folder = other < 0 ? walk->dir->fd : other;
+    if (verdict == REPLACE)
+        return root_link_at(root, folder, base, lib->entry->name);
+    return root_link_new(root, folder, base, lib->entry->name);
+}
+
+/* Enters a link that we made into the table, or declares all tables void. */
+static void remember_link(struct walk *walk, const struct lib *lib)
+{
+    struct ld_dir *dir = walk->dir;
+
+    if (!plain_name(lib->soname)) {
+        walk->work->state++;
+        return;
+    }
+    if (!trusted(walk))
+        return;
+    uint32_t *place = slot(dir, lib->soname);
+    if (!*place) {
+        dir->entries[dir->count++] = (struct ld_entry){.name = lib->soname};
+        *place = (uint32_t)dir->count;
+    }
+    dir->entries[*place - 1].type = DT_LNK;
+    dir->entries[*place - 1].target = lib->entry->name;
+}
+
+/*
+ * Makes dir/soname lead to the library. Whatever cannot be done is passed over, like in ldconfig. Answers 1 when the link
+ * is missing because nothing may be written there: then the cache had better name the file itself.
+ */
+static int maintain(struct walk *walk, const struct lib *lib)
+{
+    struct ld_work *work = walk->work;
+    int verdict = judge_by_table(walk, lib);
+    const char *link = arena_join(&work->arena, walk->dir->path, lib->soname);
+    const char *file = arena_join(&work->arena, walk->dir->path, lib->entry->name);
+
+    if (!link || !file)
+        return -ENOMEM;
+    int rc = -EEXIST;
+    if (verdict == MAKE)
+        rc = make_link(walk, lib, link, MAKE);
+    if (verdict < 0 || (verdict == MAKE && rc == -EEXIST)) {  /* something that a listing does not show */
+        verdict = judge_by_kernel(walk, file, link, lib);
+        if (verdict < 0)
+            return verdict;
+        if (verdict != LEAVE)
+            rc = make_link(walk, lib, link, (enum verdict)verdict);
+    }
+    if (verdict == LEAVE)
+        return 0;
+    if (!rc) {
+        work->links_made++;
+        remember_link(walk, lib);
+        return 0;
+    }
+    work->links_refused++;
+    return rc == -EROFS || rc == -EXDEV;
+}
+
+/* ---- entries ---- */
+
+/* The sum of the bits of the path's last components, glibc <= 2.36. */
+static uint64_t path_bits(const struct ld_profile *profile, const char *path)
+{
+    char part[32];
+    uint64_t bits = 0;
+
+    for (const char *end = path + strlen(path);;) {
+        const char *slash = memrchr(path, '/', (size_t)(end - path));
+        if (!slash || (size_t)(end - slash - 1) >= sizeof part)
+            return bits;
+        size_t length = (size_t)(end - slash - 1);
+        memcpy(part, slash + 1, length);
+        part[length] = 0;
+        uint64_t bit = ld_hwcap_bit(profile, part);
+        if (!bit)
+            return bits;
+        bits += bit;
+        end = slash;
+    }
+}
+
+static int add_item(struct walk *walk, const struct lib *lib, const char *file)
+{
+    struct ld_work *work = walk->work;
+    const char *value = arena_join(&work->arena, walk->dir->path, file);
+
+    work->items = arena_grow(&work->arena, work->items, work->item_count, &work->item_room, sizeof *work->items);
+    if (!value || !work->items)
+        return -ENOMEM;
+    struct ld_item *item = &work->items[work->item_count++];
+    *item = (struct ld_item){lib->soname, value, lib->flags, lib->isa, 0, walk->dir->hwcaps};
+    if (!item->hwcaps)
+        item->hwcap = path_bits(work->profile, walk->dir->path);
+    return 0;
+}
+
+/* From the latest soname to the first: links, then the cache's entries. */
+static int finish(struct walk *walk)
+{
+    for (size_t i = walk->count; i-- > 0;) {
+        struct lib *lib = &walk->libs[i];
+        int rc = 0;
+        if (!walk->dir->hwcaps && !lib->link && !walk->work->keep_links)
+            rc = maintain(walk, lib);
+        if (rc < 0)
+            return rc;
+        rc = add_item(walk, lib, walk->dir->hwcaps || rc ? lib->entry->name : lib->soname);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int walk_dir(struct ld_work *work, struct ld_dir *dir)
+{
+    struct walk walk = {.work = work, .dir = dir, .mask = 15};
+
+    while (walk.mask < 2 * dir->scanned)
+        walk.mask = 2 * walk.mask + 1;
+    walk.libs = arena_get(&work->arena, (dir->scanned + 1) * sizeof *walk.libs);
+    walk.table = arena_get(&work->arena, (walk.mask + 1) * sizeof *walk.table);
+    if (!walk.libs || !walk.table)
+        return -ENOMEM;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < dir->scanned; i++)
+        rc = visit(&walk, &dir->entries[i]);
+    return rc ? rc : finish(&walk);
+}
+
+/* Searches the queued directories, which may queue more; fills work->items in ldconfig's order of insertion. */
+int ld_scan(struct ld_work *work, unsigned threads)
+{
+    int rc = prepare(work, 0, work->dir_count, threads);
+
+    for (size_t i = 0; !rc && i < work->dir_count; i++) {
+        struct ld_dir *dir = work->dirs[i];
+        if (!dir->listed || dir->state != work->state)
+            rc = prepare(work, i, i + 1, threads);
+        if (!rc)
+            rc = walk_dir(work, dir);
+    }
+    for (size_t i = 0; i < work->dir_count; i++)
+        close_fd(&work->dirs[i]->fd);
+    return rc;
+}

@@ -1,0 +1,391 @@
+/*
+ * The root handle: every look at, and every write to, a container's tree goes through here.
+ *
+ * The tree belongs to whoever made the image, and parts of it may be changed by other containers while we work. So no
+ * path is ever joined to the root's name and handed to the kernel. There is one descriptor, and openat2 resolves each
+ * path below it: links, `..` and absolute targets stay inside (RESOLVE_IN_ROOT), the links of /proc that lead anywhere
+ * are refused (RESOLVE_NO_MAGICLINKS). A kernel without openat2 (before 5.6, or a filter) is reported as -ENOSYS when
+ * the handle is opened, so that nothing is written there.
+ *
+ * Reading. Only regular files, and opening must have no side effect: a FIFO would block, opening a watchdog arms it.
+ * A file that others may exchange is first pinned with O_PATH, looked at, and then opened through /proc/self/fd: that
+ * is the same file for certain. Only the entries of a directory on the root's own mount are opened directly, which
+ * saves two calls for each of a thousand libraries; nobody else holds that mount while a container is being created.
+ *
+ * Writing. A file is replaced by a rename, so nothing is followed and nothing truncated. With `one_mount` a path that
+ * crosses into another mount (a volume, a directory of the host) is refused with -EXDEV.
+ */
+#define _GNU_SOURCE
+#include "root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RACES = 64 };  /* openat2 answers EAGAIN when a rename elsewhere disturbed a `..`; more than this is malice */
+
+static int resolve(int from, const char *path, int flags, uint64_t resolve_flags)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC), .resolve = resolve_flags};
+
+    for (int turn = 0; turn < RACES; turn++) {
+        long fd = syscall(SYS_openat2, from, path, &how, sizeof how);
+        if (fd >= 0)
+            return (int)fd;
+        if (errno != EAGAIN && errno != EINTR)
+            return -errno;
+    }
+    return -EAGAIN;
+}
+
+static int64_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+void root_limit(struct root *root, unsigned milliseconds)
+{
+    root->deadline = now() + milliseconds * 1000000LL;
+}
+
+int root_late(const struct root *root)
+{
+    return root->deadline && now() > root->deadline ? -ETIMEDOUT : 0;
+}
+
+/*
+ * Opens the directory PATH as a root. Refuses the system's own root (by device and inode, so also a bind mount of it)
+ * and a last component that is a link. Fails with -ENOSYS where openat2 is missing.
+ */
+int root_open(struct root *root, const char *path, struct fault *fault)
+{
+    *root = (struct root){.fd = -1, .uid = ROOT_NOBODY, .gid = ROOT_NOBODY};
+
+    cleanup_fd int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return fault_set(fault, errno, "cannot open the root %s", path);
+    struct stat mine, system;
+    if (fstat(fd, &mine) || stat("/", &system))
+        return fault_set(fault, errno, "cannot look at the root %s", path);
+    if (mine.st_dev == system.st_dev && mine.st_ino == system.st_ino)
+        return fault_set(fault, EPERM, "%s is this system's own root directory, not a container's", path);
+    cleanup_fd int probe = resolve(fd, ".", O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    if (probe == -EPERM)  /* how old seccomp filters answer an unknown call */
+        probe = -ENOSYS;
+    if (probe < 0)
+        return fault_set(fault, -probe, "openat2 below %s", path);
+    root->fd = fd;
+    fd = -1;
+    return 0;
+}
+
+void root_close(struct root *root)
+{
+    close_fd(&root->fd);
+    root->fd = -1;
+}
+
+/* openat2 below the root; answers a descriptor. */
+int root_at(const struct root *root, const char *path, int flags, uint64_t more)
+{
+    int late = root_late(root);
+
+    return late ? late : resolve(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | more);
+}
+
+static int stat_by(const struct root *root, const char *path, int flags, struct stat *st)
+{
+    cleanup_fd int fd = root_at(root, path, O_PATH | flags, 0);
+
+    if (fd < 0)
+        return fd;
+    return fstat(fd, st) ? -errno : 0;
+}
+
+int root_stat(const struct root *root, const char *path, struct stat *st)
+{
+    return stat_by(root, path, 0, st);
+}
+
+int root_lstat(const struct root *root, const char *path, struct stat *st)
+{
+    return stat_by(root, path, O_NOFOLLOW, st);
+}
+
+/* A directory to list; *foreign tells that a mount point lies on the way to it. */
+int root_directory(const struct root *root, const char *path, bool *foreign)
+{
+    int fd = root_at(root, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
+
+    *foreign = fd == -EXDEV;
+    return *foreign ? root_at(root, path, O_RDONLY | O_DIRECTORY, 0) : fd;
+}
+
+/* From an O_PATH descriptor of a regular file to one that reads it. */
+static int reopen(int pinned, struct stat *st)
+{
+    char path[40];
+
+    if (fstat(pinned, st))
+        return -errno;
+    if (!S_ISREG(st->st_mode))
+        return S_ISDIR(st->st_mode) ? -EISDIR : -EINVAL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", pinned);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* A regular file to read: -EISDIR for a directory, -EINVAL for anything else; *st is set in these cases too. */
+int root_regular(const struct root *root, const char *path, struct stat *st)
+{
+    cleanup_fd int pinned = root_at(root, path, O_PATH, 0);
+
+    return pinned < 0 ? pinned : reopen(pinned, st);
+}
+
+/* A regular file NAME of a directory that is open already; a link is not followed. */
+int root_entry(int directory, const char *name, bool foreign, struct stat *st)
+{
+    if (!foreign) {
+        cleanup_fd int fd = resolve(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+                      RESOLVE_BENEATH | RESOLVE_NO_XDEV);
+        if (fd >= 0) {
+            if (fstat(fd, st))
+                return -errno;
+            if (!S_ISREG(st->st_mode))
+                return -EINVAL;
+            int kept = fd;
+            fd = -1;
+            return kept;
+        }
+        if (fd != -EXDEV)
+            return fd;
+    }
+    /* Something is mounted over the entry, or the whole directory is somebody else's. */
+    cleanup_fd int pinned = resolve(directory, name, O_PATH | O_NOFOLLOW, RESOLVE_BENEATH);
+    return pinned < 0 ? pinned : reopen(pinned, st);
+}
+
+/* Reads a regular file whole and answers its length; -EFBIG when it does not fit. */
+ssize_t root_read(const struct root *root, const char *path, char *into, size_t room)
+{
+    struct stat st;
+    cleanup_fd int fd = root_regular(root, path, &st);
+
+    if (fd < 0)
+        return fd;
+    if ((uint64_t)st.st_size > room)
+        return -EFBIG;
+    size_t have = 0;
+    while (have < room) {
+        ssize_t got = read(fd, into + have, room - have);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            return (ssize_t)have;
+        have += (size_t)got;
+        int late = root_late(root);
+        if (late)
+            return late;
+    }
+    char more;  /* it grew while we read */
+    return read(fd, &more, 1) == 0 ? (ssize_t)have : -EFBIG;
+}
+
+/* ---- writing ---- */
+
+/* Opens the directory that holds PATH's last component, and points *base at that component. */
+int root_parent(const struct root *root, const char *path, const char **base)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+
+    *base = slash ? slash + 1 : path;
+    if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
+        return -EINVAL;
+    if (length + 2 > sizeof folder)
+        return -ENAMETOOLONG;
+    memcpy(folder, path, length);
+    strcpy(folder + length, length ? "" : ".");
+    return root_at(root, folder, O_RDONLY | O_DIRECTORY, root->one_mount ? RESOLVE_NO_XDEV : 0);
+}
+
+static bool owner_wanted(const struct root *root)
+{
+    return root->uid != ROOT_NOBODY || root->gid != (gid_t)ROOT_NOBODY;
+}
+
+/*
+ * Something new is made under a spare name before it takes its place. The names are fixed, so that a hook that was
+ * killed leaves one such file and the next one takes it away.
+ */
+static void spare_name(char spare[16], int turn)
+{
+    snprintf(spare, 16, ".cdi-shim~%d", turn / 2 % 8);
+}
+
+enum { SPARES = 16 };  /* each name twice: the first failure removes what was in the way */
+
+static int spare_file(int folder, char spare[16])
+{
+    for (int turn = 0; turn < SPARES; turn++) {
+        spare_name(spare, turn);
+        int fd = openat(folder, spare, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0)
+            return fd;
+        if (errno != EEXIST)
+            return -errno;
+        unlinkat(folder, spare, 0);
+    }
+    return -EEXIST;
+}
+
+static int spare_link(int folder, char spare[16], const char *target)
+{
+    for (int turn = 0; turn < SPARES; turn++) {
+        spare_name(spare, turn);
+        if (!symlinkat(target, folder, spare))
+            return 0;
+        if (errno != EEXIST)
+            return -errno;
+        unlinkat(folder, spare, 0);
+    }
+    return -EEXIST;
+}
+
+/* Lets what was made take its place, or takes it away. */
+static int settle(int folder, const char *spare, const char *base, int rc)
+{
+    if (!rc && renameat(folder, spare, folder, base))
+        rc = -errno;
+    if (rc)
+        unlinkat(folder, spare, 0);
+    return rc;
+}
+
+static int fill(const struct root *root, int fd, const void *data, size_t size, mode_t mode)
+{
+    const char *from = data;
+
+    while (size) {
+        ssize_t put = write(fd, from, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return -errno;
+        from += put;
+        size -= (size_t)put;
+    }
+    if (owner_wanted(root) && fchown(fd, root->uid, root->gid))
+        return -errno;
+    if (fchmod(fd, mode))
+        return -errno;
+    return root->sync && fsync(fd) ? -errno : 0;
+}
+
+/* Makes PATH a regular file with these bytes and this mode, whatever it was before (not a directory). */
+int root_replace(const struct root *root, const char *path, const void *data, size_t size, mode_t mode)
+{
+    char spare[16];
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    if (folder < 0)
+        return folder;
+    cleanup_fd int fd = spare_file(folder, spare);
+    if (fd < 0)
+        return fd;
+    return settle(folder, spare, base, fill(root, fd, data, size, mode));
+}
+
+static int chown_link(const struct root *root, int folder, const char *name)
+{
+    if (!owner_wanted(root))
+        return 0;
+    return fchownat(folder, name, root->uid, root->gid, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
+}
+
+/* Makes a link in an open directory; -EEXIST when the name is taken. */
+int root_link_new(const struct root *root, int folder, const char *name, const char *target)
+{
+    return symlinkat(target, folder, name) ? -errno : chown_link(root, folder, name);
+}
+
+/* Makes NAME in an open directory a link with this text; what is there already is replaced, but not a directory. */
+int root_link_at(const struct root *root, int folder, const char *name, const char *target)
+{
+    char spare[16];
+
+    int rc = root_link_new(root, folder, name, target);
+    if (rc != -EEXIST)
+        return rc;
+    rc = spare_link(folder, spare, target);
+    return rc ? rc : settle(folder, spare, name, chown_link(root, folder, spare));
+}
+
+int root_link(const struct root *root, const char *path, const char *target)
+{
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    return folder < 0 ? folder : root_link_at(root, folder, base, target);
+}
+
+int root_unlink(const struct root *root, const char *path)
+{
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    if (folder < 0)
+        return folder;
+    return unlinkat(folder, base, 0) ? -errno : 0;
+}
+
+static int mkdir_one(const struct root *root, const char *path, mode_t mode)
+{
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    if (folder < 0)
+        return folder;
+    if (mkdirat(folder, base, 0700))
+        return -errno;
+    cleanup_fd int fd = openat(folder, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (owner_wanted(root) && fchown(fd, root->uid, root->gid))
+        return -errno;
+    return fchmod(fd, mode) ? -errno : 0;
+}
+
+/* mkdir -p inside the root: directories that exist, also behind links, are used as they are. */
+int root_mkdir(const struct root *root, const char *path, mode_t mode)
+{
+    char part[4096];
+    size_t length = strlen(path);
+
+    if (length >= sizeof part)
+        return -ENAMETOOLONG;
+    for (size_t end = 1; end <= length; end++) {
+        if (path[end] != '/' && path[end])
+            continue;
+        memcpy(part, path, end);
+        part[end] = 0;
+        cleanup_fd int there = root_at(root, part, O_PATH | O_DIRECTORY, 0);
+        int rc = there == -ENOENT ? mkdir_one(root, part, mode) : there < 0 ? there : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
