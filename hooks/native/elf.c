@@ -392,7 +392,8 @@ int elf_read(int fd, uint64_t size, const struct ld_profile *profile, struct elf
 {
     struct file file = {.fd = fd, .size = size};
 
-    *facts = (struct elf_facts){0};
+    facts->aout = facts->named = false;
+    facts->isa = 0;
     if (size < (profile->arch->class == ELFCLASS64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr)))
         return 0;
     file.head_have = fetch(&file, 0, file.head, HEAD);

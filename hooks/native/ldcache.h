@@ -35,7 +35,7 @@ uint64_t ld_hwcap_bit(const struct ld_profile *profile, const char *name);
 /* ---- elf.c: what ldconfig wants to know about one file ---- */
 
 enum { LD_TYPE_ELF = 1, LD_TYPE_LIBC6 = 3 };
-enum { LD_SONAME_MAX = 4096 };
+enum { LD_SONAME_MAX = 128 * 1024 };
 
 struct elf_facts {
     int flags;

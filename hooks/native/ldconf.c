@@ -222,8 +222,10 @@ static int keep_hwcaps_name(struct ld_work *work, const char *name, const char *
 int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
 {
     for (size_t i = 0; i < work->dir_count; i++)
-        if (work->dirs[i]->ino == dir->ino && work->dirs[i]->dev == dir->dev)
+        if (work->dirs[i]->ino == dir->ino && work->dirs[i]->dev == dir->dev) {
+            work->dirs[i]->type = dir->type;  /* the one thing that a repetition changes */
             return 0;
+        }
     if (work->dir_count >= DIRS)
         return -E2BIG;
     work->dirs = arena_grow(&work->arena, work->dirs, work->dir_count, &work->dir_room, sizeof *work->dirs);
