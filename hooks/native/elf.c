@@ -25,10 +25,14 @@ struct file {
     uint64_t size;
     unsigned reads;
     bool native32;             /* 32-bit headers */
-    size_t head_have, part_have;
-    uint64_t part_at;
+    size_t head_have;
     unsigned char head[HEAD];  /* the beginning: headers, notes, often the strings too */
-    unsigned char part[PART];  /* the latest other place */
+    struct part {
+        uint64_t at;
+        size_t have;
+        unsigned char bytes[PART];
+    } parts[2];                /* the latest two other places: dynamic entries, their strings */
+    unsigned latest;
 };
 
 struct segment {
@@ -65,11 +69,14 @@ static void get(struct file *file, uint64_t at, void *into, size_t size)
         size = (size_t)(file->size - at);
     if (copy(into, size, at, file->head, 0, file->head_have) == size)
         return;
-    if (copy(into, size, at, file->part, file->part_at, file->part_have) == size)
-        return;
-    file->part_at = at;
-    file->part_have = fetch(file, at, file->part, PART);
-    copy(into, size, at, file->part, at, file->part_have);
+    for (int i = 0; i < 2; i++)
+        if (copy(into, size, at, file->parts[i].bytes, file->parts[i].at, file->parts[i].have) == size)
+            return;
+    file->latest = !file->latest;
+    struct part *part = &file->parts[file->latest];
+    part->at = at;
+    part->have = fetch(file, at, part->bytes, PART);
+    copy(into, size, at, part->bytes, at, part->have);
 }
 
 static uint32_t get32(struct file *file, uint64_t at)
@@ -275,35 +282,75 @@ static bool find_strings(struct file *file, const struct layout *layout, uint64_
     return false;
 }
 
-/*
- * glibc <= 2.36 walks on until it has a soname and a type, which only a needed libc or libm tells; later versions know
- * the type and stop at the first soname.
- */
-static bool read_names(struct file *file, const struct layout *layout, uint64_t strings, const struct ld_profile *profile,
-               struct elf_facts *facts)
+static bool take_soname(struct file *file, uint64_t name, struct elf_facts *facts)
+{
+    facts->named = within(file, name) && get_string(file, name, facts->soname);
+    return facts->named;
+}
+
+/* glibc >= 2.37: the first soname. */
+static bool read_soname(struct file *file, const struct layout *layout, uint64_t strings, struct elf_facts *facts)
 {
     for (uint64_t at = layout->dynamic; !spent(file); at += dynamic_size(file)) {
         struct dynamic entry = get_dynamic(file, at);
         if (entry.tag == DT_NULL)
             return true;
-        bool needed = entry.tag == DT_NEEDED && profile->old;
-        if (!needed && entry.tag != DT_SONAME)
-            continue;
+        if (entry.tag == DT_SONAME)
+            return take_soname(file, strings + entry.value, facts);
+    }
+    return false;
+}
+
+/* glibc <= 2.36 walks on until it has a soname and a type, which a needed libc or libm tells. */
+static bool read_needs(struct file *file, const struct layout *layout, uint64_t strings, struct elf_facts *facts)
+{
+    for (uint64_t at = layout->dynamic; !spent(file); at += dynamic_size(file)) {
+        struct dynamic entry = get_dynamic(file, at);
         uint64_t name = strings + entry.value;
-        if (!within(file, name))
-            return false;
-        if (!needed) {
-            if (!get_string(file, name, facts->soname))
+        if (entry.tag == DT_NULL)
+            return true;
+        if (entry.tag == DT_SONAME) {
+            if (!take_soname(file, name, facts))
                 return false;
-            facts->named = true;
-        } else if (facts->flags == LD_TYPE_ELF &&
-               (string_is(file, name, "libc.so.6") || string_is(file, name, "libm.so.6"))) {
-            facts->flags = LD_TYPE_LIBC6;
+        } else if (entry.tag == DT_NEEDED) {
+            if (!within(file, name))
+                return false;
+            if (facts->flags == LD_TYPE_ELF && (string_is(file, name, "libc.so.6") || string_is(file, name, "libm.so.6")))
+                facts->flags = LD_TYPE_LIBC6;
+        } else {
+            continue;
         }
         if (facts->named && facts->flags != LD_TYPE_ELF)
             return true;
     }
     return false;
+}
+
+/*
+ * Whether all that walk would end with is the first soname: there is one at most, and no bad offset. Spares reading the
+ * needed names where the machine tells the type anyway, which is nearly everywhere.
+ */
+static bool needs_tell_nothing(struct file *file, const struct layout *layout, uint64_t strings)
+{
+    unsigned sonames = 0;
+
+    for (uint64_t at = layout->dynamic; !file->native32 && !spent(file); at += dynamic_size(file)) {
+        struct dynamic entry = get_dynamic(file, at);
+        if (entry.tag == DT_NULL)
+            return sonames <= 1;
+        sonames += entry.tag == DT_SONAME;
+        if ((entry.tag == DT_NEEDED || entry.tag == DT_SONAME) && !within(file, strings + entry.value))
+            return false;
+    }
+    return false;
+}
+
+static bool read_names(struct file *file, const struct layout *layout, uint64_t strings, const struct ld_profile *profile,
+                       struct elf_facts *facts)
+{
+    if (profile->old && !needs_tell_nothing(file, layout, strings))
+        return read_needs(file, layout, strings, facts);
+    return read_soname(file, layout, strings, facts);
 }
 
 /* ---- the machine ---- */
@@ -390,7 +437,12 @@ static int read_elf(struct file *file, const struct ld_profile *profile, struct 
 /* Looks at a regular file of SIZE bytes. Answers 1 and the facts for a library, 0 for anything else. */
 int elf_read(int fd, uint64_t size, const struct ld_profile *profile, struct elf_facts *facts)
 {
-    struct file file = {.fd = fd, .size = size};
+    struct file file;
+
+    file.fd = fd;
+    file.size = size;
+    file.reads = file.latest = 0;
+    file.parts[0].have = file.parts[1].have = 0;
 
     facts->aout = facts->named = false;
     facts->isa = 0;
