@@ -5,7 +5,7 @@
  * limit is what keeps a hostile root from making us large: over it the answer is NULL, as when memory is short.
  */
 #define _GNU_SOURCE
-#include "root.h"
+#include "native.h"
 
 #include <stdlib.h>
 #include <string.h>

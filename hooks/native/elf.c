@@ -11,7 +11,7 @@
  * work that one crafted file can cause.
  */
 #define _GNU_SOURCE
-#include "ldcache.h"
+#include "native.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The one way to say what went wrong: one line, the path in it, the system's words at its end. */
 #define _GNU_SOURCE
-#include "root.h"
+#include "native.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -14,7 +14,7 @@
  * cache is neither read nor written.
  */
 #define _GNU_SOURCE
-#include "ldcache.h"
+#include "native.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
  * sizes are bounded, and a root over a bound gets no cache at all (-E2BIG) instead of one with directories missing.
  */
 #define _GNU_SOURCE
-#include "ldcache.h"
+#include "native.h"
 
 #include <ctype.h>
 #include <dirent.h>

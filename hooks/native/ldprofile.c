@@ -11,7 +11,7 @@
  * lookup finds.
  */
 #define _GNU_SOURCE
-#include "ldcache.h"
+#include "native.h"
 
 #include <elf.h>
 #include <errno.h>

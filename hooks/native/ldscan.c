@@ -11,7 +11,7 @@
  * directory; after that no older listing is believed (`state`).
  */
 #define _GNU_SOURCE
-#include "ldcache.h"
+#include "native.h"
 
 #include <dirent.h>
 #include <errno.h>

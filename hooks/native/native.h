@@ -7,7 +7,8 @@
  * problem() in report.c.
  *
  * Memory. Nothing allocates: the caller brings the room, and every const char * that is handed back points into
- * what the caller passed in. File descriptors are O_CLOEXEC from birth and closed by `cleanup_fd`.
+ * what the caller passed in. Only the hooks' larger work takes memory, from an arena that is freed at once. File
+ * descriptors are O_CLOEXEC from birth and closed by `cleanup_fd`.
  *
  * The same files are built twice: into the static launcher and into the Python module shim.hooks._core.
  */
@@ -15,6 +16,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -77,3 +80,197 @@ void stamp(char *out, long now);
 
 /* One line to stderr and, when log is not NULL, one in runc's form to the file: JSON when log_format says so. */
 void report(const char *log, const char *log_format, const char *message);
+
+/* --- below a container's root ------------------------------------------------------------------------------------ */
+
+/* fault.c: the one way to say what went wrong */
+
+struct fault {
+    int code;        /* errno value, 0 = nothing happened */
+    char text[300];  /* one line, control characters replaced */
+};
+
+/* Writes the text (the errno's own words are appended) and returns -code. A null fault is allowed. */
+int fault_set(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+
+/* arena.c: memory that is freed at once */
+
+struct arena {
+    struct arena_chunk *chunks;
+    size_t taken, limit;
+};
+
+void *arena_get(struct arena *arena, size_t bytes);  /* zeroed, aligned; NULL: out of memory or over the limit */
+char *arena_text(struct arena *arena, const char *text, size_t length);
+char *arena_join(struct arena *arena, const char *folder, const char *name);  /* folder/name */
+void *arena_grow(struct arena *arena, void *old, size_t used, size_t *room, size_t size);
+void arena_merge(struct arena *into, struct arena *from);
+void arena_free(struct arena *arena);
+
+/* root.c: the root handle */
+
+struct root {
+    int fd;            /* the root directory; the only descriptor that paths start from */
+    bool one_mount;    /* writes stay on the mount of the root itself: never into a volume or a host directory */
+    bool sync;         /* fsync what is written */
+    uid_t uid;         /* owner of what is made, or (uid_t)-1: whoever we are */
+    gid_t gid;
+    int64_t deadline;  /* CLOCK_MONOTONIC nanoseconds after which every function answers -ETIMEDOUT, 0: none */
+};
+
+#define ROOT_NOBODY ((uid_t)-1)
+
+int root_open(struct root *root, const char *path, struct fault *fault);
+void root_close(struct root *root);
+void root_limit(struct root *root, unsigned milliseconds);
+int root_late(const struct root *root);
+
+int root_at(const struct root *root, const char *path, int flags, uint64_t resolve);
+int root_stat(const struct root *root, const char *path, struct stat *st);
+int root_lstat(const struct root *root, const char *path, struct stat *st);
+int root_directory(const struct root *root, const char *path, bool *foreign);
+int root_regular(const struct root *root, const char *path, struct stat *st);
+int root_entry(int directory, const char *name, bool foreign, struct stat *st);
+ssize_t root_read(const struct root *root, const char *path, char *into, size_t room);
+
+int root_mkdir(const struct root *root, const char *path, mode_t mode);
+int root_replace(const struct root *root, const char *path, const void *data, size_t size, mode_t mode);
+int root_link(const struct root *root, const char *path, const char *target);
+int root_link_new(const struct root *root, int directory, const char *name, const char *target);
+int root_link_at(const struct root *root, int directory, const char *name, const char *target);
+int root_unlink(const struct root *root, const char *path);
+int root_parent(const struct root *root, const char *path, const char **base);
+
+/* --- the ld.so.cache; ldcache.c tells how the parts work together --------------------------------------------------- */
+
+/* ldprofile.c: whose ldconfig is imitated */
+
+#define LD_EXTENSION_MAGIC 0xeaa42174u
+#define LD_NEWEST "ldconfig (GNU libc) stable release version 2.41"
+
+enum ld_family { LD_X86, LD_ARM, LD_POWER, LD_S390, LD_RISCV, LD_LOONG };
+
+struct ld_arch {
+    const char *triplet;
+    uint16_t machine;            /* e_machine of its libc */
+    uint8_t class;               /* 1: 32 bit, 2: 64 bit */
+    enum ld_family family;
+    bool unsigned_char;          /* ldconfig compares names as char */
+    const char *folders[9];      /* built-in directories of an unpatched glibc */
+};
+
+struct ld_profile {
+    const struct ld_arch *arch;
+    bool old;                    /* glibc <= 2.36: hwcap subdirectories, `dir=type` lines, a type found by need */
+    bool debian;                 /* Debian's built-in directories, and the dynamic loader's link is left alone */
+    bool found;                  /* the root has a libc that names its version */
+    char generator[160];
+};
+
+void ld_profile_find(const struct root *root, struct ld_profile *profile);
+bool ld_profile_name(struct ld_profile *profile, const char *generator, size_t length);
+int ld_compare(const struct ld_arch *arch, const char *one, const char *two);
+uint64_t ld_hwcap_bit(const struct ld_profile *profile, const char *name);
+
+/* elf.c: what ldconfig wants to know about one file */
+
+enum { LD_TYPE_ELF = 1, LD_TYPE_LIBC6 = 3 };
+enum { LD_SONAME_MAX = 128 * 1024 };
+
+struct elf_facts {
+    int flags;
+    unsigned isa;
+    bool aout;                    /* not ELF: the soname comes from the file's name */
+    bool named;                   /* soname holds the DT_SONAME */
+    char soname[LD_SONAME_MAX];
+};
+
+int elf_read(int fd, uint64_t size, const struct ld_profile *profile, struct elf_facts *facts);
+
+/* ldconf.c: which directories, in which order */
+
+struct ld_entry {
+    const char *name;
+    const char *target;           /* text of a link */
+    const char *soname;           /* NULL: the file has none */
+    int flags;
+    uint8_t isa;
+    uint8_t type;                 /* DT_REG, DT_LNK, DT_DIR; 0: gone */
+    bool library, aout;
+    dev_t dev;                    /* identity, known for a.out files only */
+    ino_t ino;
+};
+
+struct ld_dir {
+    const char *path;             /* as spelled first: this is what the cache shows */
+    dev_t dev;
+    ino_t ino;
+    const char *hwcaps;           /* name of a glibc-hwcaps subdirectory, or NULL */
+    int type;                     /* libc type demanded by a `dir=type` line, 0: any */
+    /* filled by ldscan.c */
+    int fd;
+    bool listed, foreign;
+    unsigned state;               /* the tree's state that the listing shows */
+    struct ld_entry *entries;     /* in readdir order */
+    size_t count, scanned, room;
+    uint32_t *table;              /* names to entries */
+    size_t mask;
+};
+
+struct ld_item {                      /* one line of the cache */
+    const char *key, *value;
+    int flags;
+    unsigned isa;
+    uint64_t hwcap;
+    const char *hwcaps;
+};
+
+struct ld_work {
+    const struct root *root;
+    const struct ld_profile *profile;
+    struct arena arena;
+    bool keep_links;              /* like ldconfig -X */
+    struct ld_dir **dirs;
+    size_t dir_count, dir_room;
+    const char **hwcaps;          /* every glibc-hwcaps name seen, used or not */
+    size_t hwcaps_count, hwcaps_room;
+    struct ld_item *items;
+    size_t item_count, item_room;
+    unsigned files;               /* configuration files read */
+    size_t names;                 /* directory entries kept */
+    unsigned state;               /* counts changes that a listing cannot show */
+    unsigned links_made, links_removed, links_refused;
+    struct ld_aout *aouts;
+};
+
+int ld_conf_read(struct ld_work *work, const char *path);
+int ld_conf_builtin(struct ld_work *work);
+int ld_conf_folder(struct ld_work *work, const char *path, int type);
+int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir);
+bool ld_glob(const char *pattern, const char *name);
+
+/* ldscan.c */
+
+int ld_scan(struct ld_work *work, unsigned threads);
+
+/* ldcache.c */
+
+struct ld_options {
+    const char *const *folders;   /* absolute paths in the root, written to the drop-in */
+    size_t folder_count;
+    const char *generator;        /* imitate this one, NULL: find out */
+    bool keep_links;              /* maintain no soname links */
+    bool settle;                  /* as if run twice */
+    bool must_find;               /* scan the folders even where the root's configuration does not reach the drop-in */
+    unsigned threads;             /* 0: two */
+};
+
+struct ld_report {
+    unsigned entries, links_made, links_removed, links_refused;
+    bool written, settled;
+    char generator[160];
+};
+
+int ld_encode(struct ld_work *work, void **data, size_t *size);
+int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault);

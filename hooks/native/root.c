@@ -16,7 +16,7 @@
  * crosses into another mount (a volume, a directory of the host) is refused with -EXDEV.
  */
 #define _GNU_SOURCE
-#include "root.h"
+#include "native.h"
 
 #include <errno.h>
 #include <fcntl.h>
