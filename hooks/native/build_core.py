@@ -19,6 +19,33 @@ bool asks(const char *text, size_t size);
 const char *problem(int error);
 void escape(char *out, size_t room, const char *text, bool quotes);
 void stamp(char *out, long now);
+
+struct fault {
+    int code;
+    char text[300];
+};
+struct root {
+    int fd;
+    bool one_mount, sync;
+    ...;
+};
+int root_open(struct root *root, const char *path, struct fault *fault);
+void root_close(struct root *root);
+void root_limit(struct root *root, unsigned milliseconds);
+struct ld_options {
+    const char *const *folders;
+    size_t folder_count;
+    const char *generator;
+    bool keep_links, settle, must_find;
+    unsigned threads;
+};
+struct ld_report {
+    unsigned entries, links_made, links_removed, links_refused;
+    bool written;
+    char generator[160];
+};
+int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault);
+bool ld_glob(const char *pattern, const char *name);
 """
 
 if __name__ == "__main__":

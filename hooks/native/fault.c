@@ -1,30 +1,63 @@
-/* The one way to say what went wrong: one line, the path in it, the system's words at its end. */
+/*
+ * The one way to say what went wrong: one line, with the path in it, and at its end why. The words for an errno are those
+ * of problem(), since engines read what a hook writes and turn the usual words into exit statuses.
+ */
 #define _GNU_SOURCE
 #include "native.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-int fault_set(struct fault *fault, int code, const char *format, ...)
+static const char *why(int code)
+{
+    switch (code) {
+    case E2BIG:
+    case EFBIG:
+        return "it is more than any honest image has";
+    case EXDEV:
+        return "another file system is mounted there";
+    case ETIMEDOUT:
+        return "it took too long";
+    case EINVAL:
+        return "it is not what it should be";
+    default:
+        return problem(code);
+    }
+}
+
+static int fill(struct fault *fault, int code, const char *format, va_list arguments, const char *end)
 {
     if (!fault)
         return -code;
-
-    va_list arguments;
-    va_start(arguments, format);
     int length = vsnprintf(fault->text, sizeof fault->text, format, arguments);
-    va_end(arguments);
-
     size_t used = length < 0 ? 0 : (size_t)length;
-    if (used < sizeof fault->text)
-        snprintf(fault->text + used, sizeof fault->text - used, ": %s", strerror(code));
+    if (end && used < sizeof fault->text)
+        snprintf(fault->text + used, sizeof fault->text - used, ": %s", end);
     /* Names come from images; a newline in one must not forge a second line. */
     for (char *c = fault->text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = '?';
     fault->code = code;
     return -code;
+}
+
+int fault_set(struct fault *fault, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int rc = fill(fault, code, format, arguments, why(code));
+    va_end(arguments);
+    return rc;
+}
+
+int fault_say(struct fault *fault, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int rc = fill(fault, code, format, arguments, NULL);
+    va_end(arguments);
+    return rc;
 }

@@ -2,6 +2,7 @@
  * The launcher: what containerd, docker, podman and people start as `shim`. It stands in for the low-level
  * runtime, and most calls have nothing to do with devices, so it decides as early as it can who goes on:
  *
+ *     a hook                                     -> done here, see hook.c
  *     one of our commands                        -> Python, the command line
  *     a verb that does not create a container    -> the low-level runtime
  *     a create in which nothing asks             -> the low-level runtime
@@ -473,6 +474,10 @@ int main(int argc, char *argv[])
     const char *name = argc > 0 ? last_part(argv[0]) : "shim";
     if (argc < 1 || argc >= (int)ENTRIES(kept))
         give_up("SHIM_BROKEN", "pass less, and a name to be called by", "a command line of %d words", argc);
+    int first;
+    bool vendor;
+    if (is_hook_call(argc, argv, &first, &vendor))
+        return run_hooks(argc, argv, first, vendor);
     find_self();
     if (is_our_command(name, argc, argv)) {
         if (argc > 2 && is_same(argv[1], "hook") && is_same(argv[2], "netdevices"))

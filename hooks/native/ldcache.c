@@ -397,7 +397,7 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
     *report = (struct ld_report){0};
     ld_profile_find(root, &profile);
     if (options->generator && !ld_profile_name(&profile, options->generator, strlen(options->generator)))
-        return fault_set(fault, EINVAL, "generator %s", options->generator);
+        return fault_say(fault, EINVAL, "%s is no generator of a cache", options->generator);
     strcpy(report->generator, profile.generator);
     int rc = write_drop_in(root, options, fault);
     if (rc)

@@ -2,8 +2,8 @@
  * The one header of all our C.
  *
  * The error rule. A function that can fail returns a negative errno value (-ENOENT); zero or more is success. On
- * failure nothing that the caller passed in has changed. Nothing here prints or exits except launcher.c, which
- * owns the process; errno itself is never read across a call of ours. Texts for people are made in one place:
+ * failure nothing that the caller passed in has changed. Nothing here prints or exits except launcher.c and hook.c,
+ * which own the process; errno itself is never read across a call of ours. Texts for people are made in one place:
  * problem() in report.c.
  *
  * Memory. Nothing allocates: the caller brings the room, and every const char * that is handed back points into
@@ -90,8 +90,11 @@ struct fault {
     char text[300];  /* one line, control characters replaced */
 };
 
-/* Writes the text (the errno's own words are appended) and returns -code. A null fault is allowed. */
+/* Writes the text, and behind it what the code means; answers -code. A null fault is allowed. */
 int fault_set(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same for a text that says it all. */
+int fault_say(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 
 /* arena.c: memory that is freed at once */
@@ -268,9 +271,68 @@ struct ld_options {
 
 struct ld_report {
     unsigned entries, links_made, links_removed, links_refused;
-    bool written, settled;
+    bool written;
     char generator[160];
 };
 
 int ld_encode(struct ld_work *work, void **data, size_t *size);
 int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault);
+
+/* --- the hooks ---------------------------------------------------------------------------------------------------- */
+
+/* json.c: a pull reader */
+
+struct json {
+    const char *at, *end;
+    bool failed, fresh;
+    unsigned depth;
+    uint32_t objects[4];          /* a bit for each open bracket: an object */
+};
+
+void json_open(struct json *json, const char *text, size_t size);
+char json_next(struct json *json);
+bool json_enter(struct json *json, char open);
+bool json_more(struct json *json);
+bool json_member(struct json *json, char *name, size_t room);
+bool json_string(struct json *json, char *into, size_t room);
+bool json_integer(struct json *json, int64_t *value);
+void json_skip(struct json *json);
+bool json_done(struct json *json);
+
+/* hook.c: what runs while a container starts */
+
+enum { HOOK_WORDS = 512, HOOK_NAMES = 16, HOOK_DEADLINE = 2000 };
+
+struct hook_call {                /* a command line of `shim hook` or of the vendor's hook program */
+    const char *names[HOOK_NAMES];
+    size_t name_count;
+    const char *folders[HOOK_WORDS], *links[HOOK_WORDS];
+    size_t folder_count, link_count;
+    const char *root;             /* --root: work on this tree, outside of a container's start */
+    const char *state;            /* --container-spec: the state's file, NULL or "-": stdin */
+    const char *generator, *compat, *driver;
+    bool settle, keep_links, vendor;
+};
+
+struct hook_target {              /* what the state and the bundle's config.json say */
+    char bundle[4096], root[4096];
+    int64_t uid, gid;             /* host ids of the container's root, 0 without a user namespace */
+};
+
+/* Whether argv is a call of hooks that are C; with what follows the name of the program or the word `hook`. */
+bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor);
+
+/* Runs them all in this process, after giving up what they do not need. Answers the exit status. */
+int run_hooks(int argc, char *const argv[], int first, bool vendor);
+
+/* hookstate.c */
+int hook_target_read(const struct hook_call *call, struct hook_target *target, struct fault *fault);
+
+/* privileges.c: no_new_privs, only these capabilities (a bit for each), umask, working directory. */
+int drop_privileges(uint64_t capabilities);
+
+/* hookcache.c, hooktree.c: the hooks. On failure a negative errno, and one line in the fault. */
+int hook_update_ldcache(const struct root *root, const struct hook_call *call, struct fault *fault);
+int hook_create_symlinks(const struct root *root, const struct hook_call *call, struct fault *fault);
+int hook_enable_cuda_compat(const struct root *root, const struct hook_call *call, struct fault *fault);
+int hook_application_profile(const struct root *root, const struct hook_call *call, struct fault *fault);

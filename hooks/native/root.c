@@ -76,12 +76,14 @@ int root_open(struct root *root, const char *path, struct fault *fault)
     if (fstat(fd, &mine) || stat("/", &system))
         return fault_set(fault, errno, "cannot look at the root %s", path);
     if (mine.st_dev == system.st_dev && mine.st_ino == system.st_ino)
-        return fault_set(fault, EPERM, "%s is this system's own root directory, not a container's", path);
+        return fault_say(fault, EPERM, "%s is this system's own root directory, not a container's", path);
     cleanup_fd int probe = resolve(fd, ".", O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
     if (probe == -EPERM)  /* how old seccomp filters answer an unknown call */
         probe = -ENOSYS;
+    if (probe == -ENOSYS)
+        return fault_say(fault, ENOSYS, "this kernel (before 5.6, or a filter) has no openat2: nothing is written below %s", path);
     if (probe < 0)
-        return fault_set(fault, -probe, "openat2 below %s", path);
+        return fault_set(fault, -probe, "cannot look below %s", path);
     root->fd = fd;
     fd = -1;
     return 0;

@@ -1,0 +1,199 @@
+/*
+ * The small hooks: links, the forward-compatible CUDA libraries, the profile that hides other GPUs from EGL.
+ *
+ * Each leaves the same tree however often it runs: what is right already is not touched, files have fixed names.
+ */
+#define _GNU_SOURCE
+#include "native.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH = 4096 };
+
+/* ---- create-symlinks ---- */
+
+static bool link_is(const struct root *root, const char *path, const char *target)
+{
+    char text[PATH];
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    if (folder < 0)
+        return false;
+    ssize_t length = readlinkat(folder, base, text, sizeof text);
+    return length >= 0 && (size_t)length == strlen(target) && !memcmp(text, target, (size_t)length);
+}
+
+static int make_parent(const struct root *root, const char *path)
+{
+    char folder[PATH];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash || slash == path)
+        return 0;
+    if ((size_t)(slash - path) >= sizeof folder)
+        return -ENAMETOOLONG;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = 0;
+    return root_mkdir(root, folder, 0755);
+}
+
+/* One `TARGET::LINK`: the text of the link, and its place in the container. */
+static int create_symlink(const struct root *root, const char *word, struct fault *fault)
+{
+    char target[PATH];
+    const char *mark = strstr(word, "::");
+
+    if (!mark || mark == word || mark[2] != '/' || (size_t)(mark - word) >= sizeof target)
+        return fault_say(fault, EINVAL, "--link %s is not TARGET::/PATH/OF/LINK", word);
+    memcpy(target, word, (size_t)(mark - word));
+    target[mark - word] = 0;
+    if (link_is(root, mark + 2, target))
+        return 0;
+    int rc = make_parent(root, mark + 2);
+    if (!rc)
+        rc = root_link(root, mark + 2, target);
+    return rc ? fault_set(fault, -rc, "cannot make the link %s", mark + 2) : 0;
+}
+
+/* Makes the links that --link asks for, all that can be made; fails with the first that cannot. */
+int hook_create_symlinks(const struct root *root, const struct hook_call *call, struct fault *fault)
+{
+    int first = 0;
+
+    for (size_t i = 0; i < call->link_count; i++) {
+        int rc = create_symlink(root, call->links[i], first ? NULL : fault);
+        if (!first)
+            first = rc;
+    }
+    return first;
+}
+
+/* ---- enable-cuda-compat ---- */
+
+static const char compat_drop_in[] = "/etc/ld.so.conf.d/00-cdi-compat.conf";
+
+/* Hands each name of a directory to a function until that fails; a directory that is not there has none. */
+static int each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *), void *context)
+{
+    bool foreign;
+    cleanup_fd int fd = root_directory(root, path, &foreign);
+    if (fd < 0)
+        return fd == -ENOENT || fd == -ENOTDIR ? 0 : fd;
+    DIR *dir = fdopendir(fd);
+    if (!dir)
+        return -errno;
+    fd = -1;
+    int rc = 0;
+    for (struct dirent *entry; !rc && (entry = readdir(dir));)
+        rc = root_late(root) ? root_late(root) : take(entry, context);
+    closedir(dir);
+    return rc;
+}
+
+struct compat {
+    unsigned count;
+    unsigned long major;
+};
+
+static int take_compat(const struct dirent *entry, void *context)
+{
+    static const char stem[] = "libcuda.so.";
+    struct compat *found = context;
+    const char *version = entry->d_name + sizeof stem - 1;
+    char *end;
+
+    if (strncmp(entry->d_name, stem, sizeof stem - 1) || entry->d_type == DT_LNK || entry->d_type == DT_DIR)
+        return 0;
+    unsigned long major = strtoul(version, &end, 10);
+    if (end == version || *end != '.')
+        return 0;
+    found->count++;
+    found->major = major;
+    return 0;
+}
+
+/* Whether the container's libraries are for a newer driver than the host has; several of them are nobody's choice. */
+static int compat_wanted(const struct root *root, const struct hook_call *call, const char *folder, bool *wanted)
+{
+    struct compat found = {0};
+    int rc = each_name(root, folder, take_compat, &found);
+
+    *wanted = !rc && call->driver && found.count == 1 && found.major > strtoul(call->driver, NULL, 10);
+    return rc;
+}
+
+/* Puts the image's own libcuda in front when it is newer than the host's driver, and takes an earlier choice back when
+ * not. The cache is update-ldcache's work. */
+int hook_enable_cuda_compat(const struct root *root, const struct hook_call *call, struct fault *fault)
+{
+    const char *folder = call->compat ? call->compat : "/usr/local/cuda/compat";
+    char text[PATH], there[PATH];
+    bool wanted;
+    int length = snprintf(text, sizeof text, "%s\n", folder);
+
+    if (*folder != '/' || strpbrk(folder, "\n#") || length >= (int)sizeof text)
+        return fault_say(fault, EINVAL, "--cuda-compat-container-root %s is no directory of the container", folder);
+    int rc = compat_wanted(root, call, folder, &wanted);
+    if (rc)
+        return fault_set(fault, -rc, "cannot search %s", folder);
+    ssize_t same = root_read(root, compat_drop_in, there, sizeof there);
+    if (!wanted)
+        rc = same == -ENOENT ? 0 : root_unlink(root, compat_drop_in);
+    else if (same != length || memcmp(there, text, (size_t)same)) {
+        rc = root_mkdir(root, "/etc/ld.so.conf.d", 0755);
+        if (!rc)
+            rc = root_replace(root, compat_drop_in, text, (size_t)length, 0644);
+    }
+    if (rc == -ENOENT && !wanted)
+        rc = 0;
+    return rc ? fault_set(fault, -rc, "cannot write %s", compat_drop_in) : 0;
+}
+
+/* ---- update-application-profile ---- */
+
+static const char profile_folder[] = "/etc/nvidia/nvidia-application-profiles-rc.d";
+
+static int take_gpu(const struct dirent *entry, void *context)
+{
+    uint64_t *mask = context;
+    const char *number = entry->d_name + 6;
+    char *end;
+
+    if (strncmp(entry->d_name, "nvidia", 6) || *number < '0' || *number > '9')
+        return 0;
+    unsigned long minor = strtoul(number, &end, 10);
+    if (!*end && minor < 64)
+        *mask |= 1ull << minor;
+    return 0;
+}
+
+/* Tells the vendor's EGL which of the machine's GPUs are in the container: one bit for each /dev/nvidiaN. */
+int hook_application_profile(const struct root *root, const struct hook_call *call, struct fault *fault)
+{
+    char path[sizeof profile_folder + 32], text[256], there[256];
+    uint64_t mask = 0;
+    int rc = each_name(root, "/dev", take_gpu, &mask);
+
+    (void)call;
+    if (rc)
+        return fault_set(fault, -rc, "cannot read the container's /dev");
+    if (!mask)
+        return 0;
+    int length = snprintf(text, sizeof text,
+                          "{\"profiles\": [{\"name\": \"_container_\", \"settings\": [\"EGLVisibleDGPUDevices\", %llu]}],\n"
+                          " \"rules\": [{\"pattern\": [], \"profile\": \"_container_\"}]}\n",
+                          (unsigned long long)mask);
+    snprintf(path, sizeof path, "%s/10-container.conf", profile_folder);
+    ssize_t same = root_read(root, path, there, sizeof there);
+    if (same == length && !memcmp(there, text, (size_t)same))
+        return 0;
+    rc = root_mkdir(root, profile_folder, 0755);
+    if (!rc)
+        rc = root_replace(root, path, text, (size_t)length, 0644);
+    return rc ? fault_set(fault, -rc, "cannot write %s", path) : 0;
+}
