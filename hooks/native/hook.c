@@ -49,7 +49,7 @@ static const char *last_part(const char *path)
 
 bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor)
 {
-    static const char *const pythons[] = {"precreate", "net-devices", "--help", "-h", "help"};
+    static const char *const pythons[] = {"precreate", "netdevices", "--help", "-h", "help"};
     const char *program = argc > 0 ? last_part(argv[0]) : "";
 
     *vendor = true;
