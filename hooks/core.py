@@ -92,6 +92,85 @@ def asks(config: bytes) -> bool:
     return bool(lib.asks(config, len(config)))
 
 
+class CacheReport:
+    """What update_ldcache did.
+
+    Attributes:
+        entries: lines of the cache.
+        links_made: soname links that were made or turned.
+        links_removed: stale links that were taken away.
+        links_refused: soname links that could not be made; the cache names the file itself where the tree is read-only.
+        generator: whose ldconfig was imitated, as the cache says.
+    """
+
+    __slots__ = ("entries", "generator", "links_made", "links_refused", "links_removed")
+
+    def __init__(self, done: Any) -> None:
+        self.entries: int = done.entries
+        self.links_made: int = done.links_made
+        self.links_removed: int = done.links_removed
+        self.links_refused: int = done.links_refused
+        self.generator = _text(done.generator)
+
+
+def update_ldcache(
+    root: str,
+    folders: list[str] | None = None,
+    *,
+    generator: str = "",
+    keep_links: bool = False,
+    settle: bool = False,
+    must_find: bool = False,
+    one_mount: bool = False,
+    milliseconds: int = 0,
+    threads: int = 2,
+) -> CacheReport:
+    """Write the ld.so.cache and the soname links of a root as the ldconfig of its own libc does.
+
+    Arguments:
+        root: the root directory on this host; never this system's own.
+        folders: absolute paths in the root, left in a drop-in file of ld.so.conf.d and searched with the rest.
+        generator: imitate the ldconfig whose caches say this; "": the one of the root's libc.
+        keep_links: maintain no soname links, like `ldconfig -X`.
+        settle: as if run twice, so that links through new soname links are seen.
+        must_find: search the folders even where the root's ld.so.conf does not include the drop-in.
+        one_mount: change nothing on other mounts than the root's own.
+        milliseconds: give up after that long, 0: never.
+        threads: how many look into files.
+
+    Raises:
+        OSError: with the whole message as its text; the old cache is untouched then.
+    """
+    words = [ffi.new("char[]", folder.encode("utf-8", "surrogateescape")) for folder in folders or []]
+    text = ffi.new("char[]", generator.encode("utf-8", "surrogateescape")) if generator else ffi.NULL
+    listed = ffi.new("char *[]", words)
+    options = ffi.new("struct ld_options *")
+    options.folders = ffi.cast("const char *const *", listed)
+    options.folder_count = len(words)
+    options.generator = text
+    options.keep_links = keep_links
+    options.settle = settle
+    options.must_find = must_find
+    options.threads = threads
+    handle, fault, done = ffi.new("struct root *"), ffi.new("struct fault *"), ffi.new("struct ld_report *")
+    if lib.root_open(handle, root.encode("utf-8", "surrogateescape"), fault):
+        raise OSError(fault.code, _text(fault.text))
+    try:
+        handle.one_mount = one_mount
+        if milliseconds:
+            lib.root_limit(handle, milliseconds)
+        if lib.ld_update(handle, options, done, fault):
+            raise OSError(fault.code, _text(fault.text))
+    finally:
+        lib.root_close(handle)
+    return CacheReport(done)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a file name matches one component of a pattern of ld.so.conf's include lines."""
+    return bool(lib.ld_glob(pattern.encode("utf-8", "surrogateescape"), name.encode("utf-8", "surrogateescape")))
+
+
 def _text(pointer: Any) -> str:
     text: bytes = b"" if pointer == ffi.NULL else ffi.string(pointer)
     return text.decode("utf-8", "surrogateescape")
