@@ -83,7 +83,7 @@ def _start(data: bytes) -> int:
     if data.startswith(NEW):
         return 0
     if data.startswith(OLD) and len(data) >= 16:
-        start = (16 + 12 * struct.unpack_from("=I", data, 12)[0] + 7) & ~7
+        start: int = (16 + 12 * struct.unpack_from("=I", data, 12)[0] + 7) & ~7
         if data.startswith(NEW, start):
             return start
     raise NotACacheError("it does not begin like a cache of glibc 2.2 or later")
