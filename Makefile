@@ -15,7 +15,7 @@ PYTEST ?=
 # Packages of Debian 12: what the build and `make run` need, and what the tests start beside it
 APT_RUN := gcc libc6-dev python3-dev python3-venv libcap-dev runc busybox-static
 APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 util-linux \
-	curl
+	curl strace
 
 SOURCES := $(shell find shim hooks -type f -not -path '*/__pycache__/*') meson.build pyproject.toml
 

@@ -1,0 +1,426 @@
+"""The hooks as a runtime starts them: state on stdin, one process, nothing of the image obeyed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from native.elves import library
+from native.trees import CONF, Entry, build, picture
+from shim.hooks import ldcache
+
+SHIM = Path(sys.executable).parent / "shim"
+LIBRARY: dict[str, Entry] = {"etc/ld.so.conf": CONF, "opt/gpu/libg.so.1.1": library("libg.so.1")}
+
+
+class Container:
+    """A bundle, and the call of a hook for it."""
+
+    def __init__(self, path: Path, entries: dict[str, Entry], config: dict[str, Any] | None = None) -> None:
+        self.bundle = path / "bundle"
+        self.root = build(self.bundle / "rootfs", entries)
+        self.config = {"root": {"path": "rootfs"}, "process": {"env": ["LD_PRELOAD=./x.so"]}, **(config or {})}
+        self.state: dict[str, Any] = {"ociVersion": "1.0.2", "id": "c", "pid": 1, "bundle": str(self.bundle)}
+
+    def hook(self, *words: str, program: str = "shim", text: bytes | None = None) -> subprocess.CompletedProcess[str]:
+        """Run it with argv as written in a spec, and an environment as bad as an image can make it."""
+        (self.bundle / "config.json").write_text(json.dumps(self.config))
+        return subprocess.run(
+            [program, *words],
+            executable=SHIM,
+            input=(json.dumps(self.state).encode() if text is None else text).decode("latin1"),
+            cwd=self.root,
+            env={"LD_PRELOAD": "./x.so", "PATH": ".", "PYTHONPATH": ".", "BASH_ENV": "x", "GLIBC_TUNABLES": "x"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def names(self) -> set[str]:
+        """What the container's loader finds by name."""
+        return {entry.key for entry in ldcache.decode((self.root / "etc/ld.so.cache").read_bytes()).entries}
+
+
+def good(done: subprocess.CompletedProcess[str]) -> None:
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# --- finding the root ---
+
+
+@pytest.mark.parametrize("runtime", ["runc", "crun", "an absolute path"])
+def test_the_root_is_found_by_the_state(tmp_path: Path, runtime: str) -> None:
+    container = Container(tmp_path, LIBRARY)
+    if runtime == "crun":
+        container.state["root"] = str(container.root)
+        container.config["root"] = {"path": "/none"}
+    if runtime == "an absolute path":
+        container.config["root"] = {"readonly": True, "path": str(container.root)}
+    good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    assert container.names() == {"libg.so.1"}
+
+
+def test_the_state_may_come_from_a_file(tmp_path: Path) -> None:
+    container = Container(tmp_path, LIBRARY)
+    file = tmp_path / "state.json"
+    file.write_text(json.dumps(container.state))
+    good(container.hook("hook", "update-ldcache", "--folder=/opt/gpu", f"--container-spec={file}", text=b""))
+    assert container.names() == {"libg.so.1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nothing", b""),
+        ("no object", b"[]"),
+        ("a state without a bundle", b'{"id":"c"}'),
+        ("a relative bundle", b'{"bundle":"x"}'),
+        ("a bundle that is not text", b'{"bundle":7}'),
+        ("a bundle with a NUL", b'{"bundle":"/a\\u0000b"}'),
+        ("half a state", b'{"bundle":"/x"'),
+        ("two values", b'{"bundle":"/x"} {}'),
+        ("a missing comma", b'{"bundle":"/x" "id":"c"}'),
+        ("a comma too many", b'{"bundle":"/x",}'),
+        ("a control character", b'{"bundle":"/\n"}'),
+        ("a depth that nobody needs", b'{"bundle":"/x","a":' + b"[" * 200 + b"]" * 200 + b"}"),
+        ("brackets that do not match", b'{"bundle":"/x","a":[}}'),
+        ("a bundle that is not there", b'{"bundle":"/none/bundle"}'),
+    ],
+)
+def test_a_state_that_says_nothing_is_an_error(tmp_path: Path, name: str, text: bytes) -> None:
+    container = Container(tmp_path, LIBRARY)
+    before = picture(container.root)
+    done = container.hook("hook", "update-ldcache", text=text)
+    assert done.returncode == 1, name
+    assert done.stderr.startswith("shim: error: hook update-ldcache: ")
+    assert done.stderr.count("\n") == 1
+    assert picture(container.root) == before
+
+
+def test_escapes_in_the_state_are_understood(tmp_path: Path) -> None:
+    container = Container(tmp_path / "é😀", LIBRARY)
+    container.state["annotations"] = {"deep": [{"x": [1, -2.5e3, True, None, '"\\']}]}
+    good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    assert container.names() == {"libg.so.1"}
+
+
+@pytest.mark.parametrize("path", ["/", "/etc/.."])
+def test_the_host_s_own_root_is_refused(tmp_path: Path, path: str) -> None:
+    container = Container(tmp_path, {}, {"root": {"path": path}})
+    done = container.hook("hook", "update-ldcache")
+    assert done.returncode == 1
+    assert "this system's own root" in done.stderr
+
+
+def test_a_root_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    container = Container(tmp_path, {}, {"root": {"path": "link"}})
+    (container.bundle / "link").symlink_to(container.root)
+    done = container.hook("hook", "update-ldcache")
+    assert done.returncode == 1
+    assert "cannot open the root" in done.stderr
+
+
+# --- forms of the command line ---
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("shim", ["hook", "update-ldcache", "--folder", "/opt/gpu"]),
+        ("/usr/bin/nvidia-cdi-hook", ["update-ldcache", "--ldconfig-path", "/sbin/ldconfig", "--folder", "/opt/gpu"]),
+        ("nvidia-ctk", ["hook", "update-ldcache", "--folder=/opt/gpu", "--debug"]),
+        ("nvidia-cdi-hook", ["update-ldcache", "--of-a-newer-spec", "value", "--folder", "/opt/gpu"]),
+        ("nvidia-cdi-hook", ["--quiet", "update-ldcache", "-folder", "/opt/gpu"]),
+    ],
+)
+def test_every_form_of_a_spec_is_understood(tmp_path: Path, program: str, words: list[str]) -> None:
+    container = Container(tmp_path, LIBRARY)
+    good(container.hook(*words, program=program))
+    assert container.names() == {"libg.so.1"}
+
+
+@pytest.mark.parametrize("words", [["hook", "--none", "x"], ["hook", "update-ldcache", "--none"]])
+def test_our_own_form_is_strict(tmp_path: Path, words: list[str]) -> None:
+    done = Container(tmp_path, LIBRARY).hook(*words)
+    assert done.returncode == 2
+    assert "unknown option --none" in done.stderr
+
+
+def test_an_unknown_hook_is_passed_over(tmp_path: Path) -> None:
+    container = Container(tmp_path, LIBRARY)
+    done = container.hook("hook", "of-tomorrow", "update-ldcache", "--folder", "/opt/gpu")
+    assert done.returncode == 0
+    assert done.stderr == "shim: warning: hook of-tomorrow: no hook of this name is known; it is passed over\n"
+    assert container.names() == {"libg.so.1"}
+
+
+def test_chmod_is_refused_with_the_reason(tmp_path: Path) -> None:
+    container = Container(tmp_path, {"dev/dri/card0": ""})
+    before = picture(container.root)
+    done = container.hook("chmod", "--mode", "777", "--path", "/dev/dri", program="nvidia-cdi-hook")
+    assert done.returncode == 0
+    assert "fileMode" in done.stderr
+    assert picture(container.root) == before
+
+
+def test_several_hooks_in_one_process_run_in_the_right_order(tmp_path: Path) -> None:
+    """The link is there before the cache is made, whatever the order of the words."""
+    container = Container(tmp_path, LIBRARY)
+    words = ["update-ldcache", "create-symlinks", "--folder", "/opt/gpu", "--link", "libg.so.1::/opt/gpu/libg.so"]
+    good(container.hook("hook", *words))
+    assert container.names() == {"libg.so.1", "libg.so"}
+    after = picture(container.root)
+    for _ in range(4):
+        good(container.hook("hook", *words))
+    assert picture(container.root) == after
+
+
+# --- owners and modes ---
+
+
+def test_what_is_made_belongs_to_the_container_s_root(tmp_path: Path) -> None:
+    """A prestart hook runs on the host: the ids come from the mappings, the modes from nobody's umask."""
+    mapping = [{"containerID": 1000, "hostID": 5, "size": 1}, {"containerID": 0, "hostID": 100000, "size": 1000}]
+    container = Container(tmp_path, LIBRARY, {"linux": {"uidMappings": mapping, "gidMappings": mapping}})
+    before = set(picture(container.root))
+    before_mask = os.umask(0o077)
+    try:
+        good(container.hook("hook", "update-ldcache", "create-symlinks", "--folder", "/opt/gpu", "--link", "x::/a/b/y"))
+    finally:
+        os.umask(before_mask)
+    made = {key: value for key, value in picture(container.root).items() if key not in before}
+    assert {key: value[:3] for key, value in made.items() if isinstance(value, tuple)} == {
+        "a": ("0o40755", 100000, 100000),
+        "a/b": ("0o40755", 100000, 100000),
+        "a/b/y": ("0o120777", 100000, 100000),
+        "etc/ld.so.cache": ("0o100644", 100000, 100000),
+        "etc/ld.so.conf.d": ("0o40755", 100000, 100000),
+        "etc/ld.so.conf.d/00-cdi-shim.conf": ("0o100644", 100000, 100000),
+        "opt/gpu/libg.so.1": ("0o120777", 100000, 100000),
+    }
+
+
+def test_a_read_only_root_is_a_warning(tmp_path: Path) -> None:
+    container = Container(tmp_path, LIBRARY)
+    (container.bundle / "config.json").write_text(json.dumps(container.config))
+    script = f"mount --make-rprivate / && mount --bind {container.root} {container.root} && "
+    script += f"mount -o remount,bind,ro {container.root} && exec {SHIM} hook update-ldcache --folder /opt/gpu"
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script],
+        input=json.dumps(container.state),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr.startswith("shim: warning: hook update-ldcache: cannot write /etc/ld.so.conf.d/00-cdi-shim.conf")
+
+
+def test_nothing_is_written_into_another_mount(tmp_path: Path) -> None:
+    """A volume over a library directory belongs to others: no link is made there, the cache names the file itself."""
+    container = Container(tmp_path, LIBRARY)
+    volume = build(tmp_path / "volume", {"libv.so.1.1": library("libv.so.1"), "libw.so.1": "-> none"})
+    before = picture(volume)
+    (container.root / "opt/volume").mkdir()
+    (container.bundle / "config.json").write_text(json.dumps(container.config))
+    script = f"mount --make-rprivate / && mount --bind {volume} {container.root}/opt/volume && "
+    script += f"exec {SHIM} hook update-ldcache --folder /opt/volume"
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script],
+        input=json.dumps(container.state),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    good(done)
+    assert picture(volume) == before
+    entries = ldcache.decode((container.root / "etc/ld.so.cache").read_bytes()).entries
+    assert {entry.key: entry.value for entry in entries} == {"libv.so.1": "/opt/volume/libv.so.1.1"}
+
+
+# --- special roots ---
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("the built-in directories come first", None, "/lib\n/usr/local/lib\n/usr/lib\n/opt/gpu\n"),
+        ("an existing list is continued", "/lib:/usr/lib", "/lib:/usr/lib\n/opt/gpu\n"),
+        ("what is listed stays as it is", "/opt/gpu:/lib\n", "/opt/gpu:/lib\n"),
+    ],
+)
+def test_musl_gets_its_list(tmp_path: Path, name: str, before: str | None, after: str) -> None:
+    entries: dict[str, Entry] = {"lib/ld-musl-x86_64.so.1": "", "opt/gpu/libg.so.1.1": library("libg.so.1")}
+    if before is not None:
+        entries["etc/ld-musl-x86_64.path"] = before
+    container = Container(tmp_path, entries)
+    for _ in range(2):
+        good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    assert (container.root / "etc/ld-musl-x86_64.path").read_text() == after, name
+    assert not (container.root / "etc/ld.so.cache").exists()
+
+
+def test_a_root_with_both_loaders_gets_both(tmp_path: Path) -> None:
+    container = Container(tmp_path, {**LIBRARY, "lib/ld-musl-x86_64.so.1": "", "lib64/ld-linux-x86-64.so.2": ""})
+    good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    assert container.names() == {"libg.so.1"}
+    assert (container.root / "etc/ld-musl-x86_64.path").exists()
+
+
+@pytest.mark.parametrize(("loader", "made"), [("lib64/ld-linux-x86-64.so.2", True), ("bin/static", False)])
+def test_a_root_without_etc(tmp_path: Path, loader: str, made: bool) -> None:
+    container = Container(tmp_path, {loader: ""})
+    (container.root / "etc").rmdir()
+    good(container.hook("hook", "update-ldcache"))
+    assert (container.root / "etc/ld.so.cache").exists() == made
+
+
+def test_a_root_without_any_loader_gets_a_cache(tmp_path: Path) -> None:
+    container = Container(tmp_path, {"opt/gpu/libg.so.1": library("libg.so.1")})
+    good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    assert container.names() == {"libg.so.1"}
+
+
+# --- links ---
+
+
+@pytest.mark.parametrize(
+    ("name", "entries", "link", "path", "target"),
+    [
+        ("parents are made", {}, "libx.so.1::/opt/new/dir/libx.so", "opt/new/dir/libx.so", "libx.so.1"),
+        ("a wrong link is turned", {"a": "-> wrong"}, "right::/a", "a", "right"),
+        ("a file is replaced", {"a": "file"}, "/abs/target::/a", "a", "/abs/target"),
+        (
+            "a parent that is a link stays inside",
+            {"dev": "-> /real", "real": None},
+            "../card0::/dev/x",
+            "real/x",
+            "../card0",
+        ),
+        ("the target's text is not looked at", {}, "../../../../etc/passwd::/a", "a", "../../../../etc/passwd"),
+    ],
+)
+def test_links_are_made(
+    tmp_path: Path, name: str, entries: dict[str, Entry], link: str, path: str, target: str
+) -> None:
+    container = Container(tmp_path, entries)
+    for _ in range(2):
+        good(container.hook("create-symlinks", "--link", link, program="nvidia-cdi-hook"))
+    assert str((container.root / path).readlink()) == target, name
+
+
+def test_a_link_that_is_right_is_not_touched(tmp_path: Path) -> None:
+    container = Container(tmp_path, {"a": "-> b"})
+    before = (container.root / "a").lstat()
+    good(container.hook("hook", "create-symlinks", "--link", "b::/a"))
+    assert (container.root / "a").lstat() == before
+
+
+@pytest.mark.parametrize("place", ["dev", "usr", "usr/lib"])
+def test_a_link_never_comes_to_lie_outside(tmp_path: Path, place: str) -> None:
+    outside = build(tmp_path / "outside", {})
+    before = picture(outside)
+    container = Container(tmp_path, {})
+    (container.root / place).parent.mkdir(parents=True, exist_ok=True)
+    (container.root / place).symlink_to(outside)
+    done = container.hook("hook", "create-symlinks", "--link", f"x::/{place}/char/1:2")
+    assert done.returncode == 0
+    assert picture(outside) == before
+
+
+@pytest.mark.parametrize("link", ["", "a", "::", "::/a", "a::", "a::b", "a::/", "a::/.."])
+def test_a_word_that_is_no_link_is_a_warning(tmp_path: Path, link: str) -> None:
+    container = Container(tmp_path, {})
+    before = picture(container.root)
+    done = container.hook("hook", "create-symlinks", "--link", link, "--link", "x::/good")
+    assert done.returncode == 0
+    assert done.stderr.startswith("shim: warning: hook create-symlinks: ")
+    assert set(picture(container.root)) == {*before, "good"}
+
+
+# --- forward compatibility ---
+
+
+@pytest.mark.parametrize(
+    ("name", "libraries", "driver", "wanted"),
+    [
+        ("newer than the driver", ["libcuda.so.560.35.03"], "550.54.14", True),
+        ("as old as the driver", ["libcuda.so.550.99"], "550.54.14", False),
+        ("older", ["libcuda.so.535.1.2"], "550.54.14", False),
+        ("two of them", ["libcuda.so.560.1", "libcuda.so.565.1"], "550.54.14", False),
+        ("none", [], "550.54.14", False),
+        ("an unknown driver", ["libcuda.so.560.1"], None, False),
+    ],
+)
+def test_the_image_s_own_libcuda_is_put_in_front_when_it_is_newer(
+    tmp_path: Path, name: str, libraries: list[str], driver: str | None, wanted: bool
+) -> None:
+    compat = "usr/local/cuda/compat"
+    entries: dict[str, Entry] = {f"{compat}/{file}": library("libcuda.so.1") for file in libraries}
+    host: dict[str, Entry] = {"usr/lib/x86_64-linux-gnu/libcuda.so.550.54.14": library("libcuda.so.1")}
+    container = Container(tmp_path, {**entries, **host, f"{compat}/libcuda.so.1": "-> x", "etc/ld.so.conf": CONF})
+    words = ["enable-cuda-compat", "update-ldcache", "--folder", "/usr/lib/x86_64-linux-gnu"]
+    good(container.hook("hook", *words, *(["--host-driver-version", driver] if driver else [])))
+    cache = ldcache.decode((container.root / "etc/ld.so.cache").read_bytes())
+    first = next(entry.value for entry in cache.entries if entry.key == "libcuda.so.1")
+    assert first == ("/usr/local/cuda/compat/libcuda.so.1" if wanted else "/usr/lib/x86_64-linux-gnu/libcuda.so.1"), (
+        name
+    )
+
+
+def test_the_choice_is_taken_back_under_a_newer_driver(tmp_path: Path) -> None:
+    container = Container(tmp_path, {"opt/compat/libcuda.so.560.1": library("libcuda.so.1")})
+    words = ["hook", "enable-cuda-compat", "--cuda-compat-container-root", "/opt/compat", "--host-driver-version"]
+    drop_in = container.root / "etc/ld.so.conf.d/00-cdi-compat.conf"
+    good(container.hook(*words, "550.1"))
+    assert drop_in.read_text() == "/opt/compat\n"
+    good(container.hook(*words, "570.1"))
+    assert not drop_in.exists()
+
+
+# --- the profile ---
+
+
+def test_the_profile_names_the_gpus_that_are_there(tmp_path: Path) -> None:
+    nodes: dict[str, Entry] = {
+        f"dev/{n}": "" for n in ("nvidia0", "nvidia3", "nvidiactl", "nvidia-uvm", "nvidia99", "null")
+    }
+    container = Container(tmp_path, nodes)
+    good(container.hook("hook", "update-application-profile"))
+    file = container.root / "etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
+    assert json.loads(file.read_text())["profiles"][0]["settings"] == ["EGLVisibleDGPUDevices", 9]
+
+
+def test_without_gpus_there_is_no_profile(tmp_path: Path) -> None:
+    container = Container(tmp_path, {"dev/null": ""})
+    before = picture(container.root)
+    good(container.hook("hook", "update-application-profile"))
+    assert picture(container.root) == before
+
+
+# --- what a hook may do ---
+
+
+def test_no_program_is_run_and_no_namespace_entered(tmp_path: Path) -> None:
+    """An image with its own ldconfig, shell and loader: none of them is looked at."""
+    container = Container(tmp_path, {**LIBRARY, "sbin/ldconfig": "#!/bin/sh\n", "x.so": "", "bin/sh": ""})
+    (container.bundle / "config.json").write_text(json.dumps(container.config))
+    trace = tmp_path / "trace"
+    watched = "execve,chroot,pivot_root,setns,unshare,mount,fork,vfork,socket,connect"
+    subprocess.run(
+        ["strace", "-f", "-o", trace, "-e", f"trace={watched}", SHIM, "hook", "update-ldcache", "--folder", "/opt/gpu"],
+        input=json.dumps(container.state).encode(),
+        check=True,
+        timeout=60,
+    )
+    calls = [line for line in trace.read_text().splitlines() if "+++" not in line]
+    assert len(calls) == 1
+    assert "execve" in calls[0]
