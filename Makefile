@@ -7,17 +7,26 @@ MAKEFLAGS += --no-print-directory
 
 # Debian's own interpreter: readable by every user and quick to start
 PYTHON ?= /usr/bin/python3
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+DESTDIR ?=
+FORCE ?=
 VENV := .venv
 BIN := $(VENV)/bin
 VECTORS ?= tests/conformance/vectors
 PYTEST ?=
 
-# Packages of Debian 12: what the build and `make run` need, and what the tests start beside it
-APT_RUN := gcc libc6-dev python3-dev python3-venv libcap-dev runc busybox-static
+# Packages of Debian 12: what the build needs, what `make run` starts, and what the tests start beside it
+APT_BUILD := gcc libc6-dev python3-dev python3-venv libcap-dev
+APT_RUN := $(APT_BUILD) runc busybox-static
 APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 util-linux \
-	curl strace
+	curl git strace
+
+PLACE := $(PYTHON) -I -S -B packaging/install.py
+PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
 
 SOURCES := $(shell find shim hooks -type f -not -path '*/__pycache__/*') meson.build pyproject.toml
+PIP := $(BIN)/python3 -m pip --disable-pip-version-check -q
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -27,6 +36,28 @@ run: need-run $(VENV)/installed ## build, then run bundles/hello: a device, a mo
 
 test: need-test $(VENV)/installed ## run all tests, linters included (PYTEST='-k name' for some of them)
 	@$(BIN)/pytest $(PYTEST)
+
+install: need-build build/image ## install to PREFIX (/usr/local), below DESTDIR if given; users run it with PYTHON (/usr/bin/python3)
+	@$(PLACE) install $(PLACE_OPTIONS)
+
+uninstall: ## remove what `make install` put there, unless an engine is configured to start it (FORCE=1)
+	@$(PLACE) uninstall $(PLACE_OPTIONS)
+
+dist: need-build $(VENV)/builder ## source archive of the last commit and the wheel made from it, in dist/
+	@rm -f dist/*.whl dist/*.tar.gz
+	test -z "$$(git status --porcelain)" || echo "changes that are not committed are left out"
+	export PATH="$(abspath $(BIN)):$$PATH"
+	$(BIN)/python3 -c 'import mesonpy; mesonpy.build_sdist("dist")' >/dev/null
+	$(PIP) wheel --no-build-isolation --no-deps -w dist dist/*.tar.gz
+	ls dist/*
+
+deb: need-build build/image ## Debian package in dist/
+	@$(PYTHON) -S -B packaging/deb.py build/image dist
+
+lock: $(VENV)/builder ## renew the exact versions and hashes of the run-time dependencies in packaging/lock.txt
+	@$(PIP) install --group lock
+	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
+		pyproject.toml -o packaging/lock.txt
 
 dev: $(VENV)/installed ## install the working tree anew into .venv, in seconds
 
@@ -46,7 +77,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test dev lint format conformance bench clean need-run need-test
+.PHONY: help run test install uninstall dist deb lock dev lint format conformance bench clean need-build need-run need-test
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 
@@ -67,24 +98,43 @@ define need
 	fi
 endef
 
+need-build:
+	$(call need,$(APT_BUILD))
+
 need-run:
 	$(call need,$(APT_RUN))
 
 need-test:
 	$(call need,$(APT_TEST))
 
-$(VENV)/tools: pyproject.toml
+$(VENV)/builder: pyproject.toml
 	@echo "preparing $(VENV)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python3 -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python3 -m pip install -q --disable-pip-version-check --group build --group test
+	$(PIP) install --upgrade 'pip>=25.1'
+	$(PIP) install --group build
 	touch $@
+
+$(VENV)/tools: $(VENV)/builder
+	@$(PIP) install --group test
+	touch $@
+
+# One wheel for everything: the tests' environment, the installation and the Debian package.
+build/wheel: $(VENV)/builder $(SOURCES)
+	@echo "building"
+	rm -rf $@
+	export PATH="$(abspath $(BIN)):$$PATH"
+	$(PIP) wheel --no-build-isolation --no-deps -Cbuild-dir=build/meson -w $@.new .
+	mv -T $@.new $@
+
+build/image: build/wheel packaging/image.py packaging/manual.py packaging/logrotate packaging/lock.txt
+	@echo "making the image of an installation"
+	$(BIN)/python3 -B packaging/image.py build/wheel/*.whl $@
 
 # The first time with dependencies; after that neither the index nor the resolver is asked. Files that were deleted
 # from the tree go too, since pip removes the old version first.
-$(VENV)/installed: $(VENV)/tools $(SOURCES)
-	@echo "building and installing into $(VENV)"
-	flags="--no-build-isolation --force-reinstall --no-deps"
-	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pyroute2' 2>/dev/null || flags="--no-build-isolation"
-	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/python3 -m pip install -q --disable-pip-version-check $$flags -Cbuild-dir=build . --root-user-action=ignore
+$(VENV)/installed: $(VENV)/tools build/wheel
+	@echo "installing into $(VENV)"
+	flags="--force-reinstall --no-deps"
+	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pyroute2' 2>/dev/null || flags=
+	$(PIP) install --no-build-isolation $$flags build/wheel/*.whl --root-user-action=ignore
 	touch $@

@@ -38,6 +38,10 @@ def test_mypy_finds_nothing_in_tests_and_bundles() -> None:
     _run(BIN / "mypy", "--config-file", TOP / "pyproject.toml", ".", "../bundles", cwd=TOP / "tests")
 
 
+def test_mypy_finds_nothing_in_packaging() -> None:
+    _run(BIN / "mypy", "--config-file", TOP / "pyproject.toml", ".", cwd=TOP / "packaging")
+
+
 def test_every_ignored_rule_carries_its_reason() -> None:
     """In pyproject.toml each line with a rule name ends in a comment; in code each noqa and type: ignore says why."""
     section = (TOP / "pyproject.toml").read_text().partition("[tool.ruff.lint]")[2].partition("[tool.mypy]")[0]
@@ -46,7 +50,7 @@ def test_every_ignored_rule_carries_its_reason() -> None:
     assert [line for line in ignores if "#" not in line] == []
     bare = [
         f"{path.relative_to(TOP)}:{number}"
-        for top in ("shim", "hooks", "bundles", "tests")
+        for top in ("shim", "hooks", "bundles", "packaging", "tests")
         for path in sorted((TOP / top).rglob("*.py"))
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if re.search(r"# (noqa: [A-Z0-9, ]+|type: ignore\[[a-z-]+\]) *$", line)

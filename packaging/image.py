@@ -1,0 +1,116 @@
+"""Make an image: everything that an installation consists of, below one directory, for install.py to put in its place.
+
+    modules/   the package and its dependencies, byte-compiled        bin/shim   the launcher
+    share/     completion for three shells, the manual                etc/       the logrotate file
+    image.json version, and the Python that the compiled modules are for
+
+The dependencies are those of lock.txt, by hash, as wheels: nothing of theirs runs here. They are unpacked and compiled
+once, and again only when the lock changes.
+
+Byte code is of the kind that is never compared with its source (PEP 552, unchecked): installed modules do not change,
+while their times do when a packager clamps or copies them, and the launcher starts Python with -B, so that stale byte
+code would be compiled anew at each start and nobody would notice but the user, who waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import hashlib
+import json
+import py_compile
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LOCK = HERE / "lock.txt"
+
+
+def compile_all(directory: Path) -> None:
+    """Byte-compile a directory; raises SystemExit when a module cannot be compiled."""
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    if not compileall.compile_dir(directory, maxlevels=50, quiet=1, force=True, invalidation_mode=mode, workers=2):
+        sys.exit(f"{directory}: not every module can be compiled")
+
+
+def dependencies(cache: Path) -> Path:
+    """A directory with the locked dependencies, compiled; made anew when the lock or Python is another one."""
+    key = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    made = cache / f"dependencies-{key}"
+    if made.is_dir():
+        return made
+    fresh = cache / "dependencies.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    options = ["--require-hashes", "--only-binary=:all:", "--no-deps", "--no-compile", "--disable-pip-version-check"]
+    where = ["--target", str(fresh), "--root-user-action=ignore"]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, *where, "-r", str(LOCK)], check=True)
+    shutil.rmtree(fresh / "bin", ignore_errors=True)  # commands of the libraries, for the Python that runs this
+    compile_all(fresh)
+    for old in cache.glob("dependencies-*"):
+        shutil.rmtree(old)
+    return fresh.rename(made)
+
+
+def unpack(wheel: Path, image: Path) -> None:
+    """The wheel's modules to modules/, its script, the launcher, to bin/."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(image / "modules")
+    (data,) = (image / "modules").glob("*.data")
+    (image / "bin").mkdir()
+    (data / "scripts/shim").rename(image / "bin/shim")
+    (image / "bin/shim").chmod(0o755)
+    shutil.rmtree(data)
+    for package in ("shim", *(path.name for path in (image / "modules").glob("cdi_shim-*"))):
+        compile_all(image / "modules" / package)
+
+
+def write_texts(image: Path) -> None:
+    """Completion and manual from the commands of the image itself, and the logrotate file."""
+    # late: found in the image only
+    sys.path.insert(0, str(image / "modules"))
+    import click.shell_completion
+    import manual
+
+    import shim.cli
+
+    files = {
+        "bash": "share/bash-completion/completions/shim",
+        "zsh": "share/zsh/site-functions/_shim",
+        "fish": "share/fish/vendor_completions.d/shim.fish",
+    }
+    texts = {"share/man/man1/shim.1": manual.page(shim.cli.shim, shim.__version__)}
+    for shell, path in files.items():
+        completion = click.shell_completion.get_completion_class(shell)
+        if completion is None:
+            sys.exit(f"click knows no completion for {shell}")
+        texts[path] = completion(shim.cli.shim, {}, "shim", "_SHIM_COMPLETE").source()
+    texts["etc/logrotate.d/shim"] = (HERE / "logrotate").read_text(encoding="utf-8")
+    about = {"version": shim.__version__, "soabi": sysconfig.get_config_var("SOABI")}
+    texts["image.json"] = json.dumps(about) + "\n"
+    for path, text in texts.items():
+        file = image / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def make(wheel: Path, target: Path) -> None:
+    """Make the image of a wheel; the target appears complete or not at all."""
+    fresh = target.with_name(target.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(dependencies(target.parent), fresh / "modules")
+    unpack(wheel, fresh)
+    write_texts(fresh)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("target", type=Path)
+    arguments = parser.parse_args()
+    make(arguments.wheel, arguments.target.absolute())

@@ -1,0 +1,379 @@
+"""Put an image (image.py) in its place, and take it out again: `make install` and `make uninstall`.
+
+    PREFIX/lib/shim/VERSION-N/    modules and dependencies of one installation, private, never changed afterwards
+    PREFIX/lib/shim/launch        two lines: the interpreter, the modules; what the launcher reads
+    PREFIX/bin/shim               the launcher; shim-runc and shim-crun are links to it
+    PREFIX/share/…, SYSCONFDIR/logrotate.d/shim
+
+Containers are created while this runs. So each installation gets a directory of its own, also when the version is the
+same (N counts), is complete and on the disk before anything names it, and then `launch` and the launcher are renamed
+into place: a create finds the old or the new one, and both work. `launch` comes first, so a launcher meets modules of
+its own age or younger. The installation that was replaced stays until the next one, for processes that began in it,
+and for a minute at least, should the next one follow at once.
+
+What lies outside the private directory is recorded in its manifest.json; only that is ever replaced or removed. Nothing
+depends on the umask. Standard library only: it runs under the interpreter that the launcher will start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+GRACE = 60.0  # seconds that a replaced installation stays at least
+
+LINKS = ("shim-runc", "shim-crun")
+MANIFEST = "manifest.json"
+
+# Files in which engines name their runtimes; a directory stands for the files in it.
+ENGINE_FILES = (
+    "/etc/containerd/config.toml",
+    "/etc/containerd/conf.d",
+    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+    "/etc/crio/crio.conf",
+    "/etc/crio/crio.conf.d",
+    "/etc/docker/daemon.json",
+    "/usr/share/containers/containers.conf",
+    "/etc/containers/containers.conf",
+    "/etc/containers/containers.conf.d",
+)
+
+
+def fail(text: str) -> NoReturn:
+    """End with one message."""
+    sys.exit(f"shim: {text}")
+
+
+class Place:
+    """Where an installation goes.
+
+    Attributes:
+        prefix: as the installed files will see it, absolute.
+        stage: DESTDIR, put in front of every path that is written, "" for none.
+        library: PREFIX/lib/shim below the stage.
+        logrotate: path of the logrotate file, the one configuration file.
+    """
+
+    def __init__(self, prefix: str, stage: str = "", sysconfdir: str = "/etc") -> None:
+        if not prefix.startswith("/") or not (stage + "/").startswith("/") or sysconfdir[:1] != "/":
+            fail("PREFIX, DESTDIR and SYSCONFDIR must be absolute paths")
+        if any(character in prefix for character in "\n\0"):
+            fail("PREFIX cannot be a path with a line break: the file `launch` has one path a line")
+        self.prefix = os.path.normpath(prefix)
+        self.stage = stage.rstrip("/")
+        self.library = self.real(f"{self.prefix}/lib/shim")
+        self.logrotate = os.path.normpath(sysconfdir) + "/logrotate.d/shim"
+
+    def real(self, path: str) -> Path:
+        """The path to write, for one that the installed files will see."""
+        return Path(self.stage + path)
+
+    def trees(self) -> dict[Path, dict[str, dict[str, str]]]:
+        """The installations that are there, with their manifests."""
+        found = {}
+        for manifest in self.library.glob(f"*/{MANIFEST}"):
+            found[manifest.parent] = json.loads(manifest.read_text(encoding="utf-8"))
+        return found
+
+    def current(self) -> Path | None:
+        """The installation that `launch` names."""
+        try:
+            return self.real((self.library / "launch").read_text(encoding="utf-8").splitlines()[1])
+        except (OSError, IndexError):
+            return None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock that keeps two installations apart; it goes with the process and leaves no file."""
+        fd = os.open(self.library, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+# --- single files ---------------------------------------------------------------------------------------------------
+
+
+def own(path: Path, mode: int) -> None:
+    """Give a path its mode, and to root if we are root, whatever umask and a set-group-id directory made of it."""
+    if os.geteuid() == 0:
+        os.chown(path, 0, 0, follow_symlinks=False)
+    if not path.is_symlink():
+        path.chmod(mode)
+
+
+def make_directories(path: Path) -> list[Path]:
+    """Make a directory and those above it that are missing; the ones made."""
+    missing = [one for one in (path, *path.parents) if not one.is_dir()][::-1]
+    for directory in missing:
+        directory.mkdir()
+        own(directory, 0o755)
+    return missing
+
+
+def replace(path: Path, make: Callable[[Path], object], mode: int = 0o644) -> None:
+    """Make a file or link under another name and rename it into place; what an interrupted call left is overwritten."""
+    fresh = scratch_name(path)
+    fresh.unlink(missing_ok=True)
+    make(fresh)
+    own(fresh, mode)
+    if not fresh.is_symlink():
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())
+    fresh.rename(path)
+
+
+def scratch_name(path: Path) -> Path:
+    """What a file is called until it is complete."""
+    return path.with_name(f".{path.name}.new")
+
+
+def identity(path: Path) -> str:
+    """What lies at a path: "" nothing, the target of a link, the hash of a file."""
+    if path.is_symlink():
+        return f"link {path.readlink()}"
+    return f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else ""
+
+
+def sync(directory: Path) -> None:
+    """Write out the file system that holds a directory: a loss of power must not leave a name without its contents."""
+    subprocess.run(["sync", "--file-system", str(directory)], check=True)
+
+
+# --- install --------------------------------------------------------------------------------------------------------
+
+
+def install(image: Path, place: Place, interpreter: str, *, force: bool = False) -> Path:
+    """Install an image.
+
+    Arguments:
+        image: what image.py made.
+        interpreter: the Python that the launcher is to start, a path without links.
+        force: also replace files that no earlier installation put there.
+    Returns:
+        the private directory of the installation.
+    """
+    version = json.loads((image / "image.json").read_text(encoding="utf-8"))["version"]
+    made = make_directories(place.library)
+    with place.locked():
+        trees, before = place.trees(), place.current()
+        recorded = {path for manifest in trees.values() for path in manifest["files"]}
+        outside = files(image, place)
+        for path in outside:
+            real = place.real(path)
+            if path != place.logrotate and os.path.lexists(real) and path not in recorded and not force:
+                fail(f"{real} is there and was not put there by `make install`: move it away, or say FORCE=1")
+        for path in outside:
+            made += make_directories(place.real(path).parent)
+        directories = {path: "" for manifest in trees.values() for path in manifest["directories"]}
+        directories.update({str(path)[len(place.stage) :]: "" for path in made if not is_stage(path, place)})
+
+        keep = keep_logrotate(place, trees)
+        kinds = {path: kind for path, (kind, _, _) in outside.items() if path != keep}
+        tree = make_tree(image, place, version, {"files": kinds, "directories": directories})
+        launch = f"{interpreter}\n{place.prefix}/lib/shim/{tree.name}\n"
+        sync(tree)
+
+        replace(place.library / "launch", lambda fresh: fresh.write_text(launch, encoding="utf-8"))
+        for path, (_, make, mode) in outside.items():
+            if path != keep:
+                replace(place.real(path), make, mode)
+        for path in recorded - set(kinds) - {place.logrotate}:  # an older version had them
+            remove(place.real(path), {manifest["files"].get(path) for manifest in trees.values()})
+        if keep:
+            print(f"{place.real(keep)} was changed here and stays as it is")
+        retire(place, tree, before)
+    return tree
+
+
+def is_stage(path: Path, place: Place) -> bool:
+    """Whether a directory is DESTDIR or above it: no part of what is installed."""
+    return bool(place.stage) and (path == Path(place.stage) or path in Path(place.stage).parents)
+
+
+def files(image: Path, place: Place) -> dict[str, tuple[str, Callable[[Path], object], int]]:
+    """What is installed outside the private directory, the launcher first: path -> (identity, how it is made, mode)."""
+    found: dict[str, tuple[str, Callable[[Path], object], int]] = {}
+
+    def add(path: str, source: Path, mode: int = 0o644) -> None:
+        found[path] = (identity(source), lambda fresh: shutil.copyfile(source, fresh), mode)
+
+    add(f"{place.prefix}/bin/shim", image / "bin/shim", 0o755)
+    for name in LINKS:
+        found[f"{place.prefix}/bin/{name}"] = ("link shim", lambda fresh: fresh.symlink_to("shim"), 0o777)
+    for source in sorted((image / "share").rglob("*")):
+        if source.is_file():
+            path = f"{place.prefix}/{source.relative_to(image)}"
+            if place.prefix == "/usr":  # where Debian's zsh looks; site-functions is the administrator's
+                path = path.replace("/zsh/site-functions/", "/zsh/vendor-completions/")
+            add(path, source)
+    if os.geteuid() == 0 or place.stage:  # another user's log lies in his own directory, and logrotate is root's
+        add(place.logrotate, image / "etc/logrotate.d/shim")
+    return found
+
+
+def make_tree(image: Path, place: Place, version: str, manifest: dict[str, dict[str, str]]) -> Path:
+    """Make a fresh private directory of the modules, and of what is put outside of it.
+
+    It appears complete or not at all; what an installation left that was cut off is removed.
+    """
+    for old in place.library.glob(".new-*"):
+        shutil.rmtree(old)
+    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=place.library))
+    shutil.copytree(image / "modules", fresh, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+    (fresh / MANIFEST).write_text(text, encoding="utf-8")
+    for directory, _, names in os.walk(fresh):
+        own(Path(directory), 0o755)
+        for name in names:
+            own(Path(directory, name), 0o644)
+    pattern = re.compile(re.escape(version) + r"-(\d+)")
+    numbers = [int(match[1]) for path in place.library.iterdir() if (match := pattern.fullmatch(path.name))]
+    return fresh.rename(place.library / f"{version}-{max(numbers, default=0) + 1}")
+
+
+def keep_logrotate(place: Place, trees: dict[Path, dict[str, dict[str, str]]]) -> str:
+    """The path of the logrotate file if the administrator changed or made it: then it is his."""
+    there = identity(place.real(place.logrotate))
+    ours = {manifest["files"].get(place.logrotate) for manifest in trees.values()}
+    return place.logrotate if there and there not in ours else ""
+
+
+def retire(place: Place, tree: Path, before: Path | None) -> None:
+    """Remove the installations that nobody can be in any more: all but the new one, the one before, and young ones.
+
+    The time of its manifest says since when an installation is out of use.
+    """
+    now = time.time()
+    trees = place.trees()
+    if before in trees and before != tree:
+        os.utime(before / MANIFEST)
+    for old in trees:
+        if old not in {tree, before} and now - (old / MANIFEST).stat().st_mtime > GRACE:
+            shutil.rmtree(old)
+
+
+# --- uninstall ------------------------------------------------------------------------------------------------------
+
+
+def uninstall(place: Place, *, force: bool = False) -> None:
+    """Remove what install put there; what was changed since or is not ours stays and is named."""
+    if not place.trees():
+        fail(f"nothing in {place.library} was put there by `make install`")
+    used = mentions(place)
+    if used and not force:
+        fail("engines are configured to start it; take it out there first, or say FORCE=1:\n  " + "\n  ".join(used))
+    with place.locked():
+        trees = place.trees()
+        for path in sorted({path for manifest in trees.values() for path in manifest["files"]}):
+            remove(place.real(path), {manifest["files"].get(path) for manifest in trees.values()})
+        (place.library / "launch").unlink(missing_ok=True)
+        for tree in (*trees, *place.library.glob(".new-*")):
+            shutil.rmtree(tree)
+        made = {path for manifest in trees.values() for path in manifest["directories"]}
+    for directory in (
+        place.library,
+        *(place.real(path) for path in sorted(made, reverse=True)),
+    ):  # the deeper ones first
+        with contextlib.suppress(OSError):  # not empty, so somebody else uses it by now
+            directory.rmdir()
+    if place.library.is_dir() and any(place.library.iterdir()):
+        print(f"{place.library} stays: it holds files that `make install` did not put there")
+
+
+def remove(path: Path, ours: set[str | None]) -> None:
+    """Remove a file if it is still what we put there."""
+    scratch_name(path).unlink(missing_ok=True)
+    there = identity(path)
+    if there in ours:
+        path.unlink()
+    elif there:
+        print(f"{path} was changed since it was installed and stays")
+
+
+def mentions(place: Place) -> list[str]:
+    """The lines in the configuration of engines that name the launcher, as "FILE:LINE: text"."""
+    launchers = {os.path.realpath(place.real(f"{place.prefix}/bin/{name}")) for name in ("shim", *LINKS)}
+    found = []
+    for name in ENGINE_FILES:
+        path = place.real(name)
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            try:
+                lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+            except OSError:
+                continue
+            for number, line in enumerate(lines, 1):
+                if names(line, launchers, place):
+                    found.append(f"{file}:{number}: {line.strip()}")
+    return found
+
+
+def names(line: str, launchers: set[str], place: Place) -> bool:
+    """Whether a line of a configuration names one of the launchers, by any link; comments do not count."""
+    if line.lstrip().startswith("#"):
+        return False
+    words = re.findall(r"/[^\s\"',\]}]+", line.replace("\\/", "/"))  # JSON may write \/
+    return any(os.path.realpath(place.real(word)) in launchers for word in words)
+
+
+# --- the command line -----------------------------------------------------------------------------------------------
+
+
+def find_interpreter(image: Path) -> str:
+    """The Python that runs this, without links: it is what the modules were compiled for, and what users must reach.
+
+    An upgrade of the distribution lets /usr/bin/python3 mean another version; the launcher then says that Python is
+    gone, which is better than modules of one version in another.
+    """
+    interpreter = os.path.realpath(sys.executable)
+    wanted = json.loads((image / "image.json").read_text(encoding="utf-8"))["soabi"]
+    if wanted != sysconfig.get_config_var("SOABI"):
+        fail(f"the modules were built for {wanted}, {interpreter} is another Python: `make clean`, then again")
+    if os.geteuid() == 0:
+        for path in (Path(interpreter), *Path(interpreter).parents):
+            if not path.stat().st_mode & 0o001:
+                fail(f"{interpreter} cannot be started by every user, because of {path}: choose another PYTHON")
+    return interpreter
+
+
+def main() -> None:
+    """Read the command line and do it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("action", choices=["install", "uninstall"])
+    parser.add_argument("--image", type=Path, default=Path("build/image"))
+    parser.add_argument("--prefix", default="/usr/local")
+    parser.add_argument("--destdir", default="")
+    parser.add_argument("--sysconfdir", default="/etc")
+    parser.add_argument("--force", action="store_true")
+    options = parser.parse_args()
+    place = Place(options.prefix, options.destdir, options.sysconfdir)
+    try:
+        if options.action == "install":
+            tree = install(options.image, place, find_interpreter(options.image), force=options.force)
+            print(f"installed {place.real(place.prefix + '/bin/shim')}, modules in {tree}")
+        else:
+            uninstall(place, force=options.force)
+    except OSError as error:
+        fail(f"{error.filename or ''}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The manual page, from the help texts of the commands: written once, shown by `shim help` and by `man shim`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TAIL = r"""
+.SH FILES
+.TP
+.I /etc/cdi, /var/run/cdi
+CDI specs, the later directory the more important.
+.TP
+.I /etc/shim/config.toml
+The configuration; none is needed.
+.TP
+.I /etc/shim/low\-level/NAME
+A symbolic link to the low\-level runtime that stands behind the launcher called NAME.
+.SH EXIT STATUS
+0 done, 1 failed or findings of level ERROR, 2 wrong usage; in place of runc or crun, that runtime's own.
+.SH SEE ALSO
+.BR runc (8),
+.BR crun (1)
+"""
+
+
+def _roff(text: str) -> str:
+    """Text as roff takes it literally."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\n".join(f"\\&{line}" if line[:1] in {".", "'"} else line for line in escaped.split("\n"))
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """A help text; a paragraph that click leaves as it is (a line with \\b before it) stays as it is."""
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.split("\n")
+        if lines[0].strip() == "\b":
+            yield ".PP\n.nf\n" + _roff("\n".join(lines[1:])) + "\n.fi"
+        else:
+            yield ".PP\n" + _roff(" ".join(line.strip() for line in lines))
+
+
+def _options(context: click.Context, command: click.Command) -> Iterator[str]:
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record and record[1]:
+            yield f".TP\n.B {_roff(record[0])}\n{_roff(record[1])}"
+
+
+def _commands(context: click.Context, command: click.Command) -> Iterator[str]:
+    """A command and those below it, each with its usage, help and options."""
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f".SS {_roff(context.command_path)} {_roff(usage)}"
+    yield from _paragraphs((command.help or "").strip())
+    yield from _options(context, command)
+    if isinstance(command, click.Group):
+        for name, below in sorted(command.commands.items()):
+            if not below.hidden:
+                yield from _commands(click.Context(below, info_name=name, parent=context), below)
+
+
+def page(command: click.Command, version: str) -> str:
+    """The manual page of a command with all its subcommands."""
+    context = click.Context(command, info_name="shim", **command.context_settings)
+    summary = (command.help or "").partition("\n")[0].rstrip(".")
+    head = [f'.TH SHIM 1 "" "shim {version}"', ".SH NAME", f"shim \\- {_roff(summary)}", ".SH COMMANDS"]
+    return "\n".join([*head, *_commands(context, command)]) + _TAIL

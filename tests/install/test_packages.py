@@ -1,0 +1,118 @@
+"""What `make dist` and `make deb` build, installed as users install it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from engines.harness.sandbox import USER
+from install.machine import TOP, Machine, make
+
+import shim
+
+pytestmark = pytest.mark.engine
+
+ROOT_AND_SOMEBODY = pytest.mark.parametrize("user", [None, USER], ids=["root", "somebody"])
+
+
+# --- wheel and source archive ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make dist` builds in a clean clone of the last commit, with the tools of this environment."""
+    clone = tmp_path_factory.mktemp("dist") / "clone"
+    subprocess.run(["git", "clone", "-q", f"file://{TOP}", clone], check=True)
+    tools = Path(sys.prefix)
+    make("dist", f"VENV={tools}", "-o", f"{tools}/builder", cwd=clone)
+    return clone / "dist"
+
+
+@pytest.fixture(scope="module")
+def linked(dist: Path, image: Path, machine: Machine) -> Machine:
+    """The wheel in another virtual environment, which users know by a link in /usr/local/bin only."""
+    venv = machine.sandbox.scratch / "other/venv"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
+    (wheel,) = dist.glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "--python", venv / "bin/python3", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "-q", "--no-deps", "--root-user-action=ignore", wheel], check=True)
+    (packages,) = venv.glob("lib/python3*/site-packages")
+    for path in (image / "modules").iterdir():  # what pip would download now
+        if path.name != "shim" and not path.name.startswith("cdi_shim"):
+            shutil.copytree(path, packages / path.name) if path.is_dir() else shutil.copy(path, packages)
+    machine.run("ln", "-s", venv / "bin/shim", "/usr/local/bin/shim").ok()
+    return machine
+
+
+@ROOT_AND_SOMEBODY
+def test_the_wheel_of_a_clean_clone_runs_from_another_environment_through_a_link(
+    linked: Machine, user: str | None
+) -> None:
+    linked.assert_works("/usr/local/bin/shim", user)
+    where = linked.run("/usr/local/bin/shim", "version", user=user).ok()
+    assert f"modules in {linked.sandbox.scratch}/other/venv/lib/" in where
+
+
+def test_the_source_archive_holds_all_that_is_committed(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    listed = subprocess.run(["tar", "-tzf", archive], capture_output=True, text=True, check=True).stdout.split()
+    top = f"cdi_shim-{shim.__version__}/"
+    committed = subprocess.run(
+        ["git", "-C", TOP, "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {name for name in listed if not name.endswith("/")} == {top + name for name in [*committed, "PKG-INFO"]}
+
+
+# --- Debian package -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def deb(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("deb")
+    subprocess.run(["/usr/bin/python3", "-S", "-B", TOP / "packaging/deb.py", image, directory], check=True)
+    (package,) = directory.glob("*.deb")
+    return package
+
+
+def _field(deb: Path, name: str) -> str:
+    return subprocess.run(["dpkg-deb", "-f", deb, name], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_package_says_what_it_is_and_needs(deb: Path) -> None:
+    assert _field(deb, "Package") == "cdi-shim"
+    assert _field(deb, "Version") == f"{shim.__version__}-1"
+    assert deb.name == f"cdi-shim_{shim.__version__}-1_{_field(deb, 'Architecture')}.deb"
+    assert f"python{sys.version_info[0]}.{sys.version_info[1]}" in _field(deb, "Depends").split(", ")
+
+
+def test_the_package_unpacks_the_modules_then_launch_then_the_launcher_all_of_root(deb: Path) -> None:
+    """dpkg renames files into place in the archive's order, and containers are created meanwhile."""
+    listed = subprocess.run(["dpkg-deb", "-c", deb], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {line.split()[1] for line in listed} == {"root/root"}
+    paths = [line.split(None, 5)[5].removeprefix(".").partition(" -> ")[0] for line in listed]
+    last = ["/usr/lib/shim/launch", "/usr/bin/shim", "/usr/bin/shim-crun", "/usr/bin/shim-runc"]
+    assert paths[-4:] == last
+    assert not any(path.startswith("/usr/lib/shim/") for path in paths[-3:])
+
+
+def test_the_package_installs_runs_and_is_removed_without_a_trace(machine: Machine, deb: Path) -> None:
+    where = ("/usr", "/etc")
+    before = machine.files(*where)
+    dpkg = ("dpkg", "--no-triggers")  # the index of the manual takes longer than all of this
+    copy = machine.sandbox.scratch / "package.deb"
+    shutil.copy(deb, copy)
+    machine.run(*dpkg, "-i", copy).ok()
+    for user in (None, USER):
+        machine.assert_works("/usr/bin/shim", user)
+    assert machine.run("dpkg", "-V", "cdi-shim").ok() == ""
+    assert machine.run("dpkg", "-S", "/usr/bin/shim-runc").ok() == "cdi-shim: /usr/bin/shim-runc\n"
+    machine.run(*dpkg, "-i", copy).ok()  # once more, as an upgrade
+    machine.assert_works("/usr/bin/shim", USER)
+    machine.run("sh", "-c", "echo '# mine' >> /etc/logrotate.d/shim").ok()
+    machine.run(*dpkg, "-r", "cdi-shim").ok()
+    assert machine.run("cat", "/etc/logrotate.d/shim").ok().endswith("# mine\n")
+    machine.run(*dpkg, "-P", "cdi-shim").ok()
+    assert machine.files(*where) == before
