@@ -2,8 +2,9 @@
 
     python3 bundles/run.py hello
 
-Ways in: `run --device` as a person would, and annotation + `create`/`start` as an engine does. Exit status 1 when the
-container did not get what the bundle's expected.json says. Standard library only; needs root, runc and busybox-static.
+Ways in: `run --device` as a person would, and annotation + `create`/`start` as an engine does. expected.json says which
+devices are asked for (none: the bundle's own config.json asks) and either what the container sees or the words with
+which it is refused. Exit status 1 when it comes out otherwise. Standard library only; needs root, runc, busybox-static.
 
 It runs in a mount namespace of its own with a fresh /run: specs count only where root alone can write, which /tmp is
 not, and nothing is left behind.
@@ -18,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BUSYBOX = Path("/bin/busybox")
@@ -28,7 +31,7 @@ APPLETS = ("sh", "cat", "head", "od", "ls", "env", "sleep", "id", "test")
 
 def make_root(root: Path) -> None:
     """A root file system of one static busybox and the directories that a runtime mounts on."""
-    for name in ("bin", "dev", "proc", "sys", "etc", "tmp", "hello"):
+    for name in ("bin", "dev", "proc", "sys", "etc", "tmp"):
         (root / name).mkdir(parents=True)
     shutil.copy(BUSYBOX, root / "bin/busybox")
     for applet in APPLETS:
@@ -36,20 +39,26 @@ def make_root(root: Path) -> None:
 
 
 def make_ready(name: str, scratch: Path) -> Path:
-    """Copy the bundle below `scratch`, give it a root, fill in paths, write a configuration that finds its specs."""
+    """Copy the bundle below `scratch`, give it a root, fill in paths, write a configuration that finds its specs.
+
+    A bundle's own config.toml follows that configuration.
+    """
     bundle = scratch / name
     shutil.copytree(HERE / name, bundle)
     make_root(bundle / "rootfs")
     for spec in (bundle / "cdi").iterdir():
         spec.write_text(spec.read_text().replace("@BUNDLE@", str(bundle)))
-    (scratch / "config.toml").write_text(f'[cdi]\nspec-dirs = ["{bundle}/cdi"]\n')
+    own = bundle / "config.toml"
+    settings = f'[cdi]\nspec-dirs = ["{bundle}/cdi"]\n' + (own.read_text() if own.exists() else "")
+    (scratch / "config.toml").write_text(settings)
     return bundle
 
 
 class Runtime:
     """shim, called as an engine calls a runtime, with its state below a directory of ours."""
 
-    def __init__(self, shim: Path, scratch: Path) -> None:
+    def __init__(self, shim: Path, scratch: Path, output: int) -> None:
+        self._output = output
         self._command = [
             str(shim),
             "--root",
@@ -61,12 +70,16 @@ class Runtime:
         ]
         self._environment = {**os.environ, "SHIM_CONFIG": str(scratch / "config.toml")}
 
-    def call(self, *arguments: str, output: int | None = None) -> int:
-        """Run one verb; its exit status. `output` is a file descriptor for the container's standard output."""
-        command = [*self._command, *arguments]
-        print("  $ shim", *arguments)
+    def call(self, *arguments: str) -> int:
+        """Run one verb; its exit status. What it and the container print goes where the bundle's output goes."""
+        print("  $ shim", *arguments, flush=True)
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=output, env=self._environment, check=False
+            [*self._command, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            env=self._environment,
+            check=False,
         ).returncode
 
     def state(self, container: str) -> str:
@@ -75,19 +88,21 @@ class Runtime:
         return str(json.loads(answer.stdout)["status"]) if answer.returncode == 0 else "gone"
 
 
-def by_option(runtime: Runtime, bundle: Path, device: str, output: int) -> int:
+def by_option(runtime: Runtime, bundle: Path, devices: list[str]) -> int:
     """`shim run --device NAME`."""
-    return runtime.call("run", "--device", device, "--bundle", str(bundle), f"hello-{os.getpid()}-run", output=output)
+    options = [word for device in devices for word in ("--device", device)]
+    return runtime.call("run", *options, "--bundle", str(bundle), f"{bundle.name}-{os.getpid()}-run")
 
 
-def by_annotation(runtime: Runtime, bundle: Path, device: str, output: int) -> int:
+def by_annotation(runtime: Runtime, bundle: Path, devices: list[str]) -> int:
     """An annotation in config.json, then create, start and delete."""
-    path = bundle / "config.json"
-    config = json.loads(path.read_text())
-    config["annotations"] = {"cdi.k8s.io/hello": device}
-    path.write_text(json.dumps(config))
-    container = f"hello-{os.getpid()}-create"
-    status = runtime.call("create", "--bundle", str(bundle), container, output=output)
+    if devices:
+        path = bundle / "config.json"
+        config = json.loads(path.read_text())
+        config["annotations"] = {"cdi.k8s.io/bundle": ",".join(devices)}
+        path.write_text(json.dumps(config))
+    container = f"{bundle.name}-{os.getpid()}-create"
+    status = runtime.call("create", "--bundle", str(bundle), container)
     if status == 0:
         status = runtime.call("start", container)
         end = time.monotonic() + 30
@@ -106,6 +121,17 @@ def compare(expected: dict[str, str], output: str) -> bool:
     return all(seen.get(what) == wanted for what, wanted in expected.items())
 
 
+def is_as_expected(expected: dict[str, Any], bundle: Path, status: int, output: str) -> bool:
+    """Whether one way ended as expected.json says; prints what is to be compared."""
+    if "refused" in expected:
+        print("    " + output.strip())
+        return status == 1 and expected["refused"].replace("@BUNDLE@", str(bundle)) in output
+    good = compare(expected["seen"], output) and status == 0
+    if not good:
+        print("    " + output.strip())
+    return good
+
+
 def main(name: str, shim: Path) -> int:
     """Run the bundle in both ways; the exit status."""
     if os.geteuid() != 0:
@@ -113,14 +139,19 @@ def main(name: str, shim: Path) -> int:
         return 1
     expected = json.loads((HERE / name / "expected.json").read_text())
     good = True
-    for way in (by_option, by_annotation):
-        with tempfile.TemporaryDirectory(prefix="shim-", dir="/run") as scratch, tempfile.TemporaryFile() as output:
-            print(f"{name}: {(way.__doc__ or '').strip()}")
+    ways: tuple[Callable[[Runtime, Path, list[str]], int], ...] = (by_option, by_annotation)
+    for way in ways:
+        with (
+            tempfile.TemporaryDirectory(prefix="shim-", dir="/run") as scratch,
+            tempfile.TemporaryFile() as output,
+        ):
+            print(f"{name}: {(way.__doc__ or '').strip() if expected['devices'] else 'its config.json asks'}")
             bundle = make_ready(name, Path(scratch))
-            status = way(Runtime(shim, Path(scratch)), bundle, expected["device"], output.fileno())
+            status = way(Runtime(shim, Path(scratch), output.fileno()), bundle, expected["devices"])
             output.seek(0)
-            good = compare(expected["seen"], output.read().decode(errors="replace")) and status == 0 and good
-    print("the container has its device" if good else "the container does NOT have its device")
+            good = is_as_expected(expected, bundle, status, output.read().decode(errors="replace")) and good
+    outcome = "is refused with these words" if "refused" in expected else "has its device"
+    print(f"the container {outcome if good else 'does NOT come out as expected.json says'}")
     return 0 if good else 1
 
 

@@ -1,0 +1,58 @@
+"""Every bundle of bundles/ comes out as its expected.json says, run as a newcomer runs it: by bundles/run.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BUNDLES = Path(__file__).parent.parent.parent / "bundles"
+NAMES = sorted(path.parent.name for path in BUNDLES.glob("*/config.json"))
+
+pytestmark = pytest.mark.engine
+
+
+def _run(bundles: Path, name: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SHIM_")}
+    command = [sys.executable, str(bundles / "run.py"), name]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+
+
+def test_every_directory_is_a_bundle_that_explains_itself() -> None:
+    for directory in (path for path in BUNDLES.iterdir() if path.is_dir() and path.name != "__pycache__"):
+        assert {"config.json", "expected.json", "README.md", "cdi"} <= {path.name for path in directory.iterdir()}
+        assert f"`{directory.name}`" in (BUNDLES / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bundle_comes_out_as_it_says(name: str) -> None:
+    done = _run(BUNDLES, name)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "seen" in (BUNDLES / name / "expected.json").read_text()])
+def test_a_bundle_whose_spec_lost_its_devices_is_noticed(tmp_path: Path, name: str) -> None:
+    """The control: run.py can fail. Without its devices the spec names others, and there is no container."""
+    shutil.copytree(BUNDLES, tmp_path / "bundles")
+    for spec in (tmp_path / "bundles" / name / "cdi").iterdir():
+        kind = "lost.example/other"
+        text = spec.read_text()
+        for asked in json.loads((BUNDLES / name / "expected.json").read_text())["devices"]:
+            text = text.replace(asked.partition("=")[0], kind)
+        spec.write_text(text)
+    done = _run(tmp_path / "bundles", name)
+    assert done.returncode == 1
+    assert "does NOT come out as expected.json says" in done.stdout
+    assert "DEVICE_UNKNOWN" in done.stdout
+
+
+def test_a_refusal_for_another_reason_is_noticed(tmp_path: Path) -> None:
+    shutil.copytree(BUNDLES, tmp_path / "bundles")
+    (tmp_path / "bundles/refused/cdi/radio.yaml").unlink()
+    done = _run(tmp_path / "bundles", "refused")
+    assert (done.returncode, "DEVICE_UNKNOWN" in done.stdout) == (1, True)
