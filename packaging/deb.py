@@ -74,7 +74,7 @@ def tar(members: list[tuple[str, Path | bytes]]) -> bytes:
 
 
 def ar(members: dict[str, bytes]) -> bytes:
-    """The outer archive, in the form of ar(5), as deb(5) wants it."""
+    """The outer archive: deb(5) says in which order, and ar(5) in which form, its members stand."""
     parts = [b"!<arch>\n"]
     for name, data in members.items():
         parts.append(f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n".encode("ascii"))

@@ -37,7 +37,7 @@ def linked(dist: Path, image: Path, machine: Machine) -> Machine:
     venv = machine.sandbox.scratch / "other/venv"
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
     (wheel,) = dist.glob("*.whl")
-    pip = [sys.executable, "-m", "pip", "--python", venv / "bin/python3", "--disable-pip-version-check"]
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin/python3"), "--disable-pip-version-check"]
     subprocess.run([*pip, "install", "-q", "--no-deps", "--root-user-action=ignore", wheel], check=True)
     (packages,) = venv.glob("lib/python3*/site-packages")
     for path in (image / "modules").iterdir():  # what pip would download now
