@@ -25,7 +25,8 @@ APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 u
 PLACE := $(PYTHON) -I -S -B packaging/install.py
 PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
 
-SOURCES := $(shell find shim hooks -type f -not -path '*/__pycache__/*') meson.build pyproject.toml
+# Directories, too: their time tells that a file was removed
+SOURCES := $(shell find shim hooks -not -path '*/__pycache__*') meson.build pyproject.toml
 PIP := $(BIN)/python3 -m pip --disable-pip-version-check -q
 
 help: ## list the targets
@@ -34,7 +35,7 @@ help: ## list the targets
 run: need-run $(VENV)/installed ## build, then run bundles/hello: a device, a mount, a variable and a hook through real runc
 	@$(BIN)/python3 bundles/run.py hello
 
-test: need-test $(VENV)/installed ## run all tests, linters included (PYTEST='-k name' for some of them)
+test: need-test $(VENV)/tools $(VENV)/installed ## run all tests, linters included (PYTEST='-k name' for some of them)
 	@$(BIN)/pytest $(PYTEST)
 
 install: need-build build/image ## install to PREFIX (/usr/local), below DESTDIR if given; users run it with PYTHON (/usr/bin/python3)
@@ -59,9 +60,9 @@ lock: $(VENV)/builder ## renew the exact versions and hashes of the run-time dep
 	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
 		pyproject.toml -o packaging/lock.txt
 
-dev: $(VENV)/installed ## install the working tree anew into .venv, in seconds
+dev: $(VENV)/tools $(VENV)/installed ## install the working tree anew into .venv, in seconds
 
-lint: $(VENV)/installed ## ruff and mypy alone
+lint: $(VENV)/tools $(VENV)/installed ## ruff and mypy alone
 	@$(BIN)/pytest -q tests/test_linters.py
 
 format: $(VENV)/tools ## let ruff arrange imports and lines
@@ -132,7 +133,7 @@ build/image: build/wheel packaging/image.py packaging/manual.py packaging/logrot
 
 # The first time with dependencies; after that neither the index nor the resolver is asked. Files that were deleted
 # from the tree go too, since pip removes the old version first.
-$(VENV)/installed: $(VENV)/tools build/wheel
+$(VENV)/installed: build/wheel
 	@echo "installing into $(VENV)"
 	flags="--force-reinstall --no-deps"
 	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pyroute2' 2>/dev/null || flags=

@@ -74,7 +74,7 @@ def tar(members: list[tuple[str, Path | bytes]]) -> bytes:
 
 
 def ar(members: dict[str, bytes]) -> bytes:
-    """The outer archive: deb(5) says in which order, and ar(5) in which form, its members stand."""
+    """The outer archive: before each member a header of fixed columns (man 5 deb, man 5 ar)."""
     parts = [b"!<arch>\n"]
     for name, data in members.items():
         parts.append(f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n".encode("ascii"))
