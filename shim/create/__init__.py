@@ -107,7 +107,7 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
     for finding in story.findings:
         report.warn(finding)
     story.changed = after != before
-    record.write(record.directory(), call, wanted, made, before, after, bundle.identity)
+    record.write(record.directory(), call, wanted, made, bundle, before, after)
 
 
 def _edited(config: Json, made: Plan, call: Invocation, rootful: bool, heard: Heard | None) -> Json:

@@ -44,10 +44,22 @@ class Bundle:
     Attributes:
         path: where it lies.
         raw: its bytes.
-        identity: of the file that was read, or of the one that was written last.
+        identity: of the file as it is now: the one that was read, or the one that was written.
+        read_identity: of the file that was read.
     """
 
-    __slots__ = ("_config", "_gid", "_is_link", "_mode", "_repeated", "_uid", "identity", "path", "raw")
+    __slots__ = (
+        "_config",
+        "_gid",
+        "_is_link",
+        "_mode",
+        "_repeated",
+        "_uid",
+        "identity",
+        "path",
+        "raw",
+        "read_identity",
+    )
 
     def __init__(self, path: str) -> None:
         """Read the file.
@@ -73,7 +85,7 @@ class Bundle:
             self.raw = _read_all(fd, status.st_size)
         finally:
             posix.close(fd)
-        self.identity = identity(status)
+        self.identity = self.read_identity = identity(status)
         self._mode = status.st_mode & 0o7777
         self._uid, self._gid = status.st_uid, status.st_gid
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.cdi.plan import Plan
-    from shim.create.bundle import Identity
+    from shim.create.bundle import Bundle, Identity
     from shim.create.verdict import Invocation
 
     Json = dict[str, Any]
@@ -70,7 +70,7 @@ def directory() -> str:
 
 
 def write(
-    place: str, call: Invocation, wanted: dict[str, str], plan: Plan, before: Json, after: Json, found: Identity
+    place: str, call: Invocation, wanted: dict[str, str], plan: Plan, bundle: Bundle, before: Json, after: Json
 ) -> None:
     """Leave a record of an injection, and clean up a little.
 
@@ -79,27 +79,30 @@ def write(
         call: who is created; nothing happens when it has no key.
         wanted: qualified name -> who asks for it.
         plan: what was injected.
-        before, after: the config before and after.
-        found: the identity of the config.json that holds `after`.
+        bundle: the bundle, edited.
+        before: its config as it was.
+        after: its config as it is.
     """
     if not place or not call.key:
         return
     try:
         if not _make_directories(place):
             return
-        bundle, config = _absolute(call.bundle), _absolute(call.config)
         entry = {
             "format": FORMAT,
             "name": call.name,
             "root": call.root,
             "id": call.id,
-            "config": config,
-            "identity": list(found),
+            "config": _absolute(call.config),
+            "identity": list(bundle.identity),
             "wanted": wanted,
             "origins": plan.origins,
-            "env": _changes(plan, before, after, read(place, call)),
+            "env": _changes(plan, before, after, read(place, call, bundle.read_identity)),
         }
-        _replace(f"{place}/{call.key}", f"{fastjson.dumps(bundle)}\n{fastjson.dumps(entry)}\n".encode("ascii"))
+        _replace(
+            f"{place}/{call.key}",
+            f"{fastjson.dumps(_absolute(call.bundle))}\n{fastjson.dumps(entry)}\n".encode("ascii"),
+        )
         _sweep(place, call.key)
     except (OSError, ValueError, TypeError):
         pass
@@ -194,12 +197,13 @@ def _exists(path: str) -> bool:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def read(place: str, call: Invocation) -> Json | None:
+def read(place: str, call: Invocation, found: Identity | None = None) -> Json | None:
     """The record of a container, with the member `bundle` added, None where there is none that still holds.
 
     Arguments:
         place: what directory() says.
         call: whose record; its key, name, root and id count.
+        found: the identity of config.json; looked up when not given.
     """
     try:
         bundle, _, rest = _read(f"{place}/{call.key}", _MAX_SIZE).partition(b"\n")
@@ -208,7 +212,7 @@ def read(place: str, call: Invocation) -> Json | None:
         known = (entry["format"], entry["name"], entry["root"], entry["id"])
         if known != (FORMAT, call.name, call.root, call.id) or not _is_env(entry["env"]):
             return None
-        if tuple(entry["identity"]) != identity(posix.lstat(entry["config"])):
+        if tuple(entry["identity"]) != (found or identity(posix.lstat(entry["config"]))):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

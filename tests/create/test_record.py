@@ -1,0 +1,341 @@
+"""The record of an injection, and exec, which reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shim.cdi.plan import Plan
+from shim.create import process, record
+from shim.create.bundle import Bundle
+from shim.create.verdict import Invocation
+
+Json = dict[str, Any]
+
+# What the launcher must come to as well (hooks/native): name, root, id -> key
+KEYS = {
+    ("", "", ""): "08328807b4eb6fed",
+    ("shim", "", "c1"): "854f2cb31290d180",
+    ("shim-crun", "/run/crun", "ü"): "e74bf8dbed5f4a9b",
+}
+
+
+@pytest.mark.parametrize(("words", "key"), KEYS.items())
+def test_the_key_is_the_same_everywhere(words: tuple[str, str, str], key: str) -> None:
+    assert record.key(*words) == key
+
+
+def _fnv(data: bytes) -> int:
+    """By hand, as the definition reads."""
+    number = 14695981039346656037
+    for byte in data:
+        number ^= byte
+        number = number * 1099511628211 % 2**64
+    return number
+
+
+def test_the_hash_is_the_published_one() -> None:
+    assert _fnv(b"") == 0xCBF29CE484222325
+    assert _fnv(b"a") == 0xAF63DC4C8601EC8C
+    assert _fnv(b"foobar") == 0x85944171F73967E8
+
+
+PART = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+
+
+@given(PART, PART, PART)
+def test_the_key_is_the_hash_of_name_root_and_id(name: str, root: str, id: str) -> None:
+    assert record.key(name, root, id) == f"{_fnv(chr(0).join((name, root, id)).encode()):016x}"
+
+
+def test_bytes_that_are_no_utf_8_count_as_they_are() -> None:
+    assert record.key("shim", "\udcff", "x") == f"{_fnv(bytes([*b'shim', 0, 255, 0, *b'x'])):016x}"
+
+
+class Container:
+    """A bundle, a directory for records, and the call that created the container."""
+
+    def __init__(self, directory: Path, id: str = "c1", root: str = "/run/r") -> None:
+        self.place = str(directory / "run" / "c")
+        (directory / "run").mkdir(mode=0o700, exist_ok=True)
+        self.bundle = directory / f"bundle-{id}"
+        self.bundle.mkdir(exist_ok=True)
+        self.config = self.bundle / "config.json"
+        self.process = directory / "process.json"
+        self.id, self.root = id, root
+
+    def call(self, verb: str = "create", **changes: str) -> Invocation:
+        said = {"low": "/bin/true", "name": "shim", "self": "/x", "verb": verb, "root": self.root, "id": self.id}
+        said |= {"key": record.key("shim", self.root, self.id), "process": str(self.process)}
+        said |= {} if verb == "exec" else {"bundle": str(self.bundle)}
+        return Invocation([*(f"{key}={value}" for key, value in {**said, **changes}.items()), "--", "true"])
+
+    @property
+    def file(self) -> Path:
+        return Path(self.place) / record.key("shim", self.root, self.id)
+
+    def create(self, env: list[str], before: list[str], call: Invocation | None = None) -> None:
+        """Inject the variables into a config that has those of `before`."""
+        self.config.write_text(json.dumps({"process": {"env": before}}))
+        self.inject(env, call)
+
+    def inject(self, env: list[str], call: Invocation | None = None) -> None:
+        """Inject into the config as it is."""
+        plan = Plan(["v.example/c=d"], [{"spec": "/etc/cdi/x.json", "device": "d", "edits": {"env": env}}])
+        bundle = Bundle(str(self.config))
+        old, new = bundle.edit(lambda config: _with(config, env))
+        wanted = {"v.example/c=d": "--device"}
+        record.write(self.place, call or self.call(), wanted, plan, bundle, old, new)
+
+    def exec(self, env: object, call: Invocation | None = None) -> object:
+        """The environment of a process file after exec."""
+        self.process.write_text(json.dumps({"args": ["sh"], "env": env, "cwd": "/"}))
+        process.complete(call or self.call("exec"), self.place)
+        decoded: Json = json.loads(self.process.read_text())
+        assert (decoded["args"], decoded["cwd"]) == (["sh"], "/")
+        return decoded["env"]
+
+
+def _with(config: Json, env: list[str]) -> Json:
+    names = [entry.partition("=")[0] for entry in env]
+    kept = [entry for entry in config["process"]["env"] if entry.partition("=")[0] not in names]
+    return {**config, "process": {**config["process"], "env": [*kept, *env]}}
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Container:
+    return Container(tmp_path)
+
+
+def test_a_record_says_what_was_injected_for_whom(container: Container) -> None:
+    container.create(["A=1", "B=2"], ["B=0", "Z=9"])
+    found = record.read(container.place, container.call("exec"))
+    assert found is not None
+    assert found["bundle"] == str(container.bundle)
+    assert found["wanted"] == {"v.example/c=d": "--device"}
+    assert found["env"] == {"A": ["1", None], "B": ["2", "0"]}
+    assert found["origins"][0]["spec"] == "/etc/cdi/x.json"
+    assert (container.file.stat().st_mode & 0o7777, container.file.parent.stat().st_mode & 0o7777) == (0o600, 0o700)
+    assert os.listdir(container.place) == [container.file.name]
+
+
+# --- exec -----------------------------------------------------------------------------------------------------------
+
+# injected, in config.json before, environment of exec, what comes out
+EXECS: dict[str, tuple[list[str], list[str], Any, Any]] = {
+    "a variable that the engine does not know": (["A=1"], ["Z=9"], ["Z=9"], ["Z=9", "A=1"]),
+    "one that it has from the image": (["A=1"], ["A=0"], ["A=0", "Z=9"], ["A=1", "Z=9"]),
+    "one that the user gave": (["A=1"], ["A=0"], ["A=mine"], ["A=mine"]),
+    "one that the user gave, which was not there before": (["A=1"], [], ["A=mine"], ["A=mine"]),
+    "one that the user gave empty": (["A=1"], ["A=0"], ["A="], ["A="]),
+    "one that is as it should be": (["A=1"], ["A=0"], ["A=1"], ["A=1"]),
+    "one that stands there twice, the last counts": (["A=1"], ["A=0"], ["A=x", "A=0"], ["A=x", "A=1"]),
+    "one without a value in the list": (["A=1"], ["A="], ["A"], ["A"]),
+    "several, in their order": (["B=2", "A=1"], [], [], ["B=2", "A=1"]),
+    "no list at all": (["A=1"], [], None, ["A=1"]),
+    "a list of something else": (["A=1"], [], [3], [3]),
+    "something else": (["A=1"], [], {"A": "0"}, {"A": "0"}),
+}
+
+
+@pytest.mark.parametrize(("injected", "before", "given", "wanted"), EXECS.values(), ids=EXECS.keys())
+def test_exec_gets_each_variable_that_is_absent_or_still_old(
+    container: Container, injected: list[str], before: list[str], given: Any, wanted: Any
+) -> None:
+    container.create(injected, before)
+    assert container.exec(given) == wanted
+
+
+def test_the_process_file_keeps_mode_and_owner(container: Container) -> None:
+    container.create(["A=1"], [])
+    container.process.write_text('{"env": []}')
+    container.process.chmod(0o640)
+    os.chown(container.process, 1234, 2345)
+    process.complete(container.call("exec"), container.place)
+    status = container.process.stat()
+    assert json.loads(container.process.read_text()) == {"env": ["A=1"]}
+    assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o640, 1234, 2345)
+    assert not list(container.process.parent.glob("*.shim-*"))
+
+
+OTHERS = {
+    "another id": {"id": "c2"},
+    "another root": {"root": "/run/other"},
+    "another name of the launcher": {"name": "shim-crun"},
+    "no key": {"key": ""},
+    "a key that leads elsewhere": {"key": "../c/0"},
+    "no process file": {"process": ""},
+    "a process file that is gone": {"process": "/nowhere/process"},
+}
+
+
+@pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS.keys())
+def test_a_record_counts_only_for_its_own_container(container: Container, changes: dict[str, str]) -> None:
+    """Even if the keys of two were the same: name, root and id stand in the record."""
+    container.create(["A=1"], [])
+    assert container.exec(["Z=9"], container.call("exec", **changes)) == ["Z=9"]
+
+
+def _replace_config(container: Container) -> None:
+    container.config.write_text(container.config.read_text())
+
+
+def _remove_config(container: Container) -> None:
+    container.config.unlink()
+
+
+def _cut(container: Container) -> None:
+    container.file.write_bytes(container.file.read_bytes()[:-20])
+
+
+def _other_format(container: Container) -> None:
+    container.file.write_text(container.file.read_text().replace('"format":1', '"format":2'))
+
+
+def _odd_env(container: Container) -> None:
+    container.file.write_text(container.file.read_text().replace('{"A":["1",null]}', '{"A":["1",7]}'))
+
+
+def _no_env(container: Container) -> None:
+    container.file.write_text(container.file.read_text().replace('"env"', '"venv"'))
+
+
+def _list(container: Container) -> None:
+    container.file.write_text('"/"\n[]\n')
+
+
+def _link(container: Container) -> None:
+    container.file.rename(container.file.with_name("elsewhere"))
+    container.file.symlink_to("elsewhere")
+
+
+def _fifo(container: Container) -> None:
+    container.file.unlink()
+    os.mkfifo(container.file)
+
+
+def _foreign(container: Container) -> None:
+    os.chown(container.file, 1234, 1234)
+
+
+def _gone(container: Container) -> None:
+    container.file.unlink()
+
+
+ODD = [_replace_config, _remove_config, _cut, _other_format, _odd_env, _no_env, _list, _link, _fifo, _foreign, _gone]
+
+
+@pytest.mark.parametrize("damage", ODD, ids=[damage.__name__[1:] for damage in ODD])
+def test_a_record_that_is_odd_or_out_of_date_is_no_record(container: Container, damage: Any) -> None:
+    container.create(["A=1"], [])
+    damage(container)
+    assert container.exec(["Z=9"]) == ["Z=9"]
+
+
+PROCESS_FILES = {
+    "not JSON": b"{",
+    "not UTF-8": b'{"a": "\xff"}',
+    "a list": b"[]",
+    "a name twice": b'{"env": [], "env": []}',
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("data", PROCESS_FILES.values(), ids=PROCESS_FILES.keys())
+def test_an_odd_process_file_is_left_to_the_low_level_runtime(container: Container, data: bytes) -> None:
+    container.create(["A=1"], [])
+    container.process.write_bytes(data)
+    process.complete(container.call("exec"), container.place)
+    assert container.process.read_bytes() == data
+
+
+def test_a_process_file_that_is_a_link_is_left_alone(container: Container) -> None:
+    container.create(["A=1"], [])
+    target = container.process.with_name("target")
+    target.write_text('{"env": []}')
+    container.process.symlink_to(target)
+    process.complete(container.call("exec"), container.place)
+    assert target.read_text() == '{"env": []}'
+    assert container.process.is_symlink()
+
+
+# --- more than one create -------------------------------------------------------------------------------------------
+
+
+def test_a_second_create_on_the_same_file_keeps_what_was_there_before_the_first(container: Container) -> None:
+    container.create(["A=1", "B=2"], ["A=0"])
+    container.inject(["A=1", "B=2"])
+    assert container.exec(["A=0"]) == ["A=1", "B=2"]
+
+
+def test_a_second_create_with_another_value_too(container: Container) -> None:
+    container.create(["A=1", "B=2"], ["A=0"])
+    container.inject(["A=5", "B=2"])
+    assert container.exec(["A=0"]) == ["A=5", "B=2"]
+
+
+def test_another_container_on_a_bundle_that_has_all_gets_what_its_exec_lacks(container: Container) -> None:
+    container.create(["A=1"], [])
+    second = container.call(id="c2", key=record.key("shim", container.root, "c2"))
+    container.inject(["A=1"], second)
+    call = container.call("exec", id="c2", key=record.key("shim", container.root, "c2"))
+    assert container.exec([], call) == ["A=1"]
+
+
+# --- where records lie ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o720])
+def test_no_record_is_left_in_a_directory_that_others_can_write(container: Container, mode: int) -> None:
+    Path(container.place).parent.chmod(mode)
+    container.create(["A=1"], [])
+    assert not Path(container.place).exists()
+
+
+def test_no_record_is_left_behind_a_link(container: Container, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    Path(container.place).symlink_to(tmp_path / "elsewhere")
+    container.create(["A=1"], [])
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_without_a_place_or_a_key_nothing_is_written(container: Container) -> None:
+    container.create(["A=1"], [], container.call(key=""))
+    container.place = ""
+    container.create(["A=1"], [])
+    assert not (container.bundle.parent / "run" / "c").exists()
+
+
+def test_what_cannot_be_written_changes_nothing(container: Container) -> None:
+    Path(container.place).write_text("a file in its place")
+    container.create(["A=1"], [])
+    assert Path(container.place).read_text() == "a file in its place"
+
+
+# --- cleaning up ----------------------------------------------------------------------------------------------------
+
+
+def test_records_whose_bundle_is_gone_go_with_the_next_creates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    containers = [Container(tmp_path, id=f"c{number}") for number in range(60)]
+    for one in containers:
+        one.create(["A=1"], [])
+    place = Path(containers[0].place)
+    assert len(os.listdir(place)) == 60, "a record was taken away although its bundle is there"
+    for one in containers[:50]:
+        one.config.unlink()
+        one.bundle.rmdir()
+    (place / "0123456789abcdef.999999999").write_text("half a record of a killed process")
+    living = place / f"0123456789abcdef.{os.getpid()}"
+    living.write_text("half a record of one that is still there")
+    for pid in range(1000, 1061):  # each create is a process of its own
+        monkeypatch.setattr("posix.getpid", lambda pid=pid: pid)
+        before = len(os.listdir(place))
+        containers[-1].create(["A=1"], [])
+        assert before - 16 <= len(os.listdir(place)) <= before
+    assert set(os.listdir(place)) == {living.name, *(one.file.name for one in containers[50:])}
