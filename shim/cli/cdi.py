@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.cdi import directories, edits, plan, spec
-from shim.cdi.findings import ERROR, CdiError, Finding
+from shim.cdi import compare, directories, edits, plan, spec
+from shim.cdi.findings import ERROR, CdiError, Finding, one_line
+from shim.cli import describe
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import as_text, format_option, show_document, show_findings, show_table
 from shim.create import known
@@ -18,6 +19,7 @@ from shim.create import known
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from shim.cdi.directories import Directories
     from shim.cdi.types import Served
 
 _PATTERN = frozenset("*?[")
@@ -67,6 +69,68 @@ def list_devices(spec_dirs: tuple[str, ...], verbose: bool, form: str) -> None:
         show_table(("DEVICE", "SPEC"), ((name, _origin(found, name)) for name in found.devices()))
     show_findings(findings)
     sys.exit(_status(findings))
+
+
+@cdi.command()
+@click.argument("devices", nargs=-1, required=True, metavar="NAME…")
+@spec_dir_option
+@format_option
+def show(devices: tuple[str, ...], spec_dirs: tuple[str, ...], form: str) -> None:
+    """Show what devices do to a container, as their specs say it, and which file says so.
+
+    A NAME may be a pattern (quote it). Nothing of the host is looked at: `shim explain` shows what create makes of it.
+
+    \b
+    Examples:
+      shim cdi show nvidia.com/gpu=0
+      shim cdi show -o yaml 'vendor.com/nic=*'
+    """
+    found = open_dirs(spec_dirs)
+    names = _matching(devices, found)
+    served = [found.get(name) for name in names]
+    if None in served:
+        raise plan.UnresolvedError([name for name, one in zip(names, served, strict=True) if one is None], found)
+    shown = [
+        {"name": name, "spec": one[0].path, "edits": one[0].devices[one[1]], "specEdits": one[0].edits}
+        for name, one in zip(names, served, strict=True)
+        if one
+    ]
+    if form == "table":
+        show_table(("DEVICE", "EDIT", "", "SPEC"), [row for one in shown for row in _edits(one)])
+    else:
+        show_document({"devices": shown}, form)
+
+
+@cdi.command("diff")
+@click.argument("old", metavar="A")
+@click.argument("new", metavar="B")
+@format_option
+def diff_specs(old: str, new: str, form: str) -> None:
+    """Compare specs: which devices appear, disappear or change, edit by edit. A and B are files, directories or `-`.
+
+    Only what a container would get is compared: file names, order of keys, YAML or JSON make no difference. The exit
+    status is 0 when there is no difference and 1 when there is one, or when a file cannot be read.
+
+    \b
+    Examples:
+      shim cdi diff /etc/cdi/nvidia.yaml new.yaml
+      shim cdi diff -o json /etc/cdi /var/run/cdi
+    """
+    before, after = _specs(old), _specs(new)
+    changes = compare.compare(before, after)
+    if form != "table":
+        show_document({"changes": [change.to_json() for change in changes]}, form)
+    else:
+        for change in changes:
+            click.echo(one_line(f"{change.state} {change.name}"))
+            for sign, edits_of in (("-", change.removed), ("+", change.added)):
+                for kind, text in describe.edits(edits_of):
+                    click.echo(one_line(f"  {sign} {kind} {text}"))
+            for kind in change.reordered:
+                click.echo(f"  ~ {kind} in another order")
+    findings = [*_all_findings(before), *_all_findings(after)]
+    show_findings(findings)
+    sys.exit(1 if changes else _status(findings))
 
 
 @cdi.command()
@@ -154,6 +218,23 @@ def open_dirs(spec_dirs: Sequence[str]) -> Served:
     if spec_dirs:
         return directories.open(spec_dirs)
     return known.load()[1]
+
+
+def _specs(name: str) -> Directories:
+    """A directory, a file whatever its name ends in, or standard input."""
+    if Path(name).is_dir():
+        return directories.read([name])
+    found = directories.Directories([name])
+    found.add([spec.parse(sys.stdin.buffer.read(), "-") if name == "-" else spec.read(name)])
+    return found
+
+
+def _edits(device: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Rows: edits of the file come before those of the device, as they are applied."""
+    rows = [
+        (device["name"], *words, f"{device['spec']}, for all devices") for words in describe.edits(device["specEdits"])
+    ]
+    return rows + [(device["name"], *words, device["spec"]) for words in describe.edits(device["edits"])]
 
 
 def _matching(wanted: Iterable[str], found: Served) -> list[str]:

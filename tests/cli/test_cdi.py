@@ -219,13 +219,180 @@ def test_wrong_usage_is_exit_status_2(shim: Any, words: tuple[str, ...]) -> None
     assert "Usage: shim" in done.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("cdi",), ("cdi", "list"), ("cdi", "validate"), ("cdi", "inject"), ("version",)])
+NOUNS = {
+    "cdi": ("list", "show", "diff", "validate", "inject"),
+    "config": ("show", "default"),
+    "version": (),
+}
+HELPS = [(), *((noun, *verb) for noun, verbs in NOUNS.items() for verb in ((), *((one,) for one in verbs)))]
+
+
+@pytest.mark.parametrize("words", HELPS)
 def test_every_help_has_an_example_and_both_ways_to_it_agree(shim: Any, words: tuple[str, ...]) -> None:
     by_option = shim(*words, "--help")
     by_command = shim("help", *words)
     assert by_option.returncode == by_command.returncode == 0
     assert by_option.stdout == by_command.stdout
     assert "Example" in by_option.stdout
+
+
+# --- show and diff ---
+
+DRIVER = """\
+cdiVersion: "0.6.0"
+kind: acme.example/gpu
+containerEdits:
+  env: [DRIVER=1]
+  mounts: [{hostPath: /usr/lib/libx.so.1, containerPath: /usr/lib/libx.so.1, options: [ro, bind]}]
+  hooks: [{hookName: createContainer, path: /usr/bin/hook, args: [hook, a, b], timeout: 5}]
+devices:
+- name: "0"
+  containerEdits:
+    env: [GPU=0]
+    deviceNodes: [{path: /dev/gpu0, hostPath: /dev/real0, type: c, major: 5, minor: 1, permissions: rw, fileMode: 432}]
+"""
+
+
+def test_show_tells_each_edit_with_its_file_those_for_all_devices_first(shim: Any, trusted_path: Path) -> None:
+    specs = _write(trusted_path, gpu=DRIVER)
+    done = shim("cdi", "show", "acme.example/gpu=0")
+    assert done.returncode == 0, done.stderr
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
+        "DEVICE EDIT SPEC",
+        f"acme.example/gpu=0 variable DRIVER=1 {specs}/gpu.yaml, for all devices",
+        f"acme.example/gpu=0 mount /usr/lib/libx.so.1 (ro,bind) {specs}/gpu.yaml, for all devices",
+        f"acme.example/gpu=0 hook createContainer /usr/bin/hook a b, at most 5 s {specs}/gpu.yaml, for all devices",
+        f"acme.example/gpu=0 variable GPU=0 {specs}/gpu.yaml",
+        f"acme.example/gpu=0 node /dev/gpu0 from /dev/real0 c 5:1 rw mode 0660 {specs}/gpu.yaml",
+    ]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_show_has_forms_for_programs_and_takes_patterns(shim: Any, trusted_path: Path, form: str) -> None:
+    specs = _write(trusted_path, gpu=GPU)
+    found = yaml.safe_load(shim("cdi", "show", "-o", form, "acme.example/*").stdout)["devices"]
+    assert [one["name"] for one in found] == ["acme.example/gpu=0", "acme.example/gpu=1"]
+    assert found[1] == {
+        "name": "acme.example/gpu=1",
+        "spec": f"{specs}/gpu.yaml",
+        "edits": {"env": ["GPU=1"]},
+        "specEdits": {},
+    }
+
+
+def test_show_of_an_unknown_device_names_near_ones(shim: Any, trusted_path: Path) -> None:
+    _write(trusted_path, gpu=GPU)
+    done = shim("cdi", "show", "acme.example/gpu=0", "acme.example/gpu=7")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "DEVICE_UNKNOWN" in done.stderr
+    assert "acme.example/gpu=1" in done.stderr
+
+
+SAME: dict[str, str] = {
+    "the same text": DRIVER,
+    "JSON in place of YAML, keys in another order": json.dumps(dict(reversed(yaml.safe_load(DRIVER).items()))),
+}
+
+
+@pytest.mark.parametrize("text", SAME.values(), ids=SAME.keys())
+def test_diff_finds_nothing_where_a_container_gets_the_same(shim: Any, tmp_path: Path, text: str) -> None:
+    (tmp_path / "old.yaml").write_text(DRIVER)
+    (tmp_path / "new.spec").write_text(text)  # whatever the file is called
+    done = shim("cdi", "diff", tmp_path / "old.yaml", tmp_path / "new.spec")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+DIFFERENT: dict[str, tuple[str, str, list[str]]] = {
+    "a variable of a device": (
+        "GPU=0",
+        "GPU=zero",
+        ["changed acme.example/gpu=0", "  - variable GPU=0", "  + variable GPU=zero"],
+    ),
+    "a number of a node": (
+        "minor: 1",
+        "minor: 2",
+        [
+            "changed acme.example/gpu=0",
+            "  - node /dev/gpu0 from /dev/real0 c 5:1 rw mode 0660",
+            "  + node /dev/gpu0 from /dev/real0 c 5:2 rw mode 0660",
+        ],
+    ),
+    "an edit for all devices": (
+        "env: [DRIVER=1]",
+        "env: [DRIVER=1, MORE=2]",
+        ["changed acme.example/gpu", "  + variable MORE=2"],
+    ),
+    "the version": ("0.6.0", "0.7.0", ["changed acme.example/gpu", "  - version 0.6.0", "  + version 0.7.0"]),
+    "the order of mount options": (
+        "[ro, bind]",
+        "[bind, ro]",
+        [
+            "changed acme.example/gpu",
+            "  - mount /usr/lib/libx.so.1 (ro,bind)",
+            "  + mount /usr/lib/libx.so.1 (bind,ro)",
+        ],
+    ),
+    "another name of the device": (
+        'name: "0"',
+        'name: "1"',
+        [
+            "removed acme.example/gpu=0",
+            "  - variable GPU=0",
+            "  - node /dev/gpu0 from /dev/real0 c 5:1 rw mode 0660",
+            "added acme.example/gpu=1",
+            "  + variable GPU=0",
+            "  + node /dev/gpu0 from /dev/real0 c 5:1 rw mode 0660",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "lines"), DIFFERENT.values(), ids=DIFFERENT.keys())
+def test_diff_shows_devices_and_edits_that_differ(
+    shim: Any, tmp_path: Path, before: str, after: str, lines: list[str]
+) -> None:
+    (tmp_path / "old.yaml").write_text(DRIVER)
+    done = shim("cdi", "diff", tmp_path / "old.yaml", "-", stdin=DRIVER.replace(before, after))
+    assert (done.returncode, done.stdout.splitlines()) == (1, lines)
+
+
+def test_diff_says_when_only_the_order_is_another(shim: Any, tmp_path: Path) -> None:
+    for name, order in (("a", "[A=1, B=2]"), ("b", "[B=2, A=1]")):
+        (tmp_path / name).write_text(GPU.replace("[GPU=0]", order))
+    done = shim("cdi", "diff", tmp_path / "a", tmp_path / "b")
+    assert (done.returncode, done.stdout) == (1, "changed acme.example/gpu=0\n  ~ env in another order\n")
+    [change] = json.loads(shim("cdi", "diff", "-o", "json", tmp_path / "a", tmp_path / "b").stdout)["changes"]
+    assert change == {
+        "name": "acme.example/gpu=0",
+        "state": "changed",
+        "removed": {},
+        "added": {},
+        "reordered": ["env"],
+    }
+
+
+def test_diff_compares_what_directories_serve(shim: Any, trusted_path: Path, tmp_path: Path) -> None:
+    old = _write(trusted_path, gpu=GPU)
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "one.yaml").write_text(GPU.replace("GPU=1", "GPU=one"))
+    (new / "two.yaml").write_text(NIC)
+    found = json.loads(shim("cdi", "diff", "-o", "json", old, new).stdout)["changes"]
+    assert [(one["state"], one["name"]) for one in found] == [
+        ("changed", "acme.example/gpu=1"),
+        ("added", "other.example/nic"),
+        ("added", "other.example/nic=0"),
+        ("added", "other.example/nic=1"),
+    ]
+    assert found[0]["removed"] == {"env": ["GPU=1"]}
+
+
+def test_diff_is_not_silent_about_what_it_cannot_read(shim: Any, tmp_path: Path, trusted_path: Path) -> None:
+    specs = _write(trusted_path, gpu=GPU, broken=BROKEN)
+    for pair in ((specs, specs), (specs / "broken.yaml", specs / "gpu.yaml"), (tmp_path / "none", specs)):
+        done = shim("cdi", "diff", *pair)
+        assert done.returncode == 1
+        assert "ERROR SPEC_" in done.stderr
 
 
 def test_version_says_what_is_installed(shim: Any) -> None:
