@@ -63,6 +63,27 @@ def replace(name: str, text: str) -> None:
         raise CdiError([Finding("CONFIG_WRITE", text, path=name)]) from None
 
 
+def keep_copy(name: str) -> str:
+    """Keep a file as it is under its name with .bak, in place of an older copy; the path of the copy.
+
+    The copy is the old file itself, so it has owner and mode of that and cannot be easier to read.
+
+    Raises:
+        CdiError: CONFIG_WRITE.
+    """
+    path = Path(name).resolve()
+    copy, temporary = path.with_name(f"{path.name}.bak"), path.with_name(f".{path.name}.bak-{os.getpid()}")
+    try:
+        temporary.unlink(missing_ok=True)
+        temporary.hardlink_to(path)
+        temporary.replace(copy)
+        temporary.unlink(missing_ok=True)  # rename leaves it where both are the same file already
+    except OSError as error:
+        text = f"no copy of it can be kept: {error.strerror}"
+        raise CdiError([Finding("CONFIG_WRITE", text, path=name)]) from None
+    return str(copy)
+
+
 def diff(before: str, after: str, old: str, new: str) -> str:
     """What changes between two texts, in unified form; "" when nothing does."""
     lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), old, new)

@@ -1,0 +1,156 @@
+"""`shim config`: what the configuration comes to, and a file to begin with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shim.cdi.findings import CdiError, Finding
+from shim.cli.files import diff, keep_copy, replace
+from shim.cli.output import show_document, show_findings, show_table
+from shim.create import configuration, settings
+from shim.create.keys import KEYS
+from shim.host import identity
+
+if TYPE_CHECKING:
+    from shim.create.configuration import Configuration
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@click.group()
+def config() -> None:
+    """Configuration: what counts here and why, and a commented file to begin with.
+
+    \b
+    Example:
+      shim config show
+    """
+
+
+@config.command()
+@click.argument("path", required=False, metavar="[FILE]")
+@click.option(
+    "-o", "--output", "form", type=click.Choice(["table", "json", "yaml", "toml"]), default="table", help="Form."
+)
+def show(path: str | None, form: str) -> None:
+    """Show every key with the value that counts and where it comes from.
+
+    FILE is read in place of the file that counts here. The exit status is 1 where the configuration is refused, which
+    stops every create that asks for a device.
+
+    \b
+    Examples:
+      shim config show
+      shim config show -o json | jq '.keys["cdi.spec-dirs"].value'
+      shim config show -o toml /etc/nvidia-container-runtime/config.toml
+    """
+    path = str(Path(path).absolute()) if path else settings.find()
+    found = configuration.read(path) if path else configuration.Configuration()
+    if form == "table":
+        show_table(("KEY", "VALUE", "FROM"), [(name, _written(value), origin) for name, value, origin in _rows(found)])
+    elif form == "toml":
+        click.echo(_toml(found), nl=False)
+    else:
+        keys = {name: {"value": value, "from": origin} for name, value, origin in _rows(found)}
+        findings = [finding.to_json() for finding in found.settings.warnings]
+        show_document({"file": path, "searched": list(settings.candidates()), "keys": keys, "findings": findings}, form)
+    show_findings(found.settings.warnings)
+
+
+@config.command()
+@click.option("--write", is_flag=True, help="Write it to the place where it counts here.")
+@click.option("--to", "target", metavar="FILE", help="Write it to FILE.")
+@click.option("--force", is_flag=True, help="Replace a file that exists; a copy stays beside it.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, as a diff, and write nothing.")
+def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None:
+    """Print a configuration file that says what holds without one: every key, its meaning, its default as a comment.
+
+    \b
+    Examples:
+      shim config default
+      shim config default --write
+      shim config default --to ./config.toml --dry-run
+    """
+    if write and target:
+        raise click.UsageError("--write and --to exclude each other")
+    text = _default_text()
+    path = Path(target or settings.candidates()[0]).absolute()
+    if not (write or target):
+        click.echo(text, nl=False)
+    elif dry_run:
+        before = path.read_text(encoding="utf-8", errors="backslashreplace") if path.exists() else ""
+        click.echo(diff(before, text, str(path), str(path)), nl=False)
+    elif path.exists() and not force:
+        raise CdiError([Finding("SETTINGS", "it exists; --force replaces it and keeps a copy", path=str(path))])
+    else:
+        if path.exists():
+            click.echo(f"{keep_copy(str(path))}: copy of the old file", err=True)
+        _make_directory(path.parent)
+        replace(str(path), text)
+        click.echo(f"{path}: written", err=True)
+    sys.exit(0)
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CdiError([Finding("CONFIG_WRITE", f"it cannot be made: {error.strerror}", path=str(path))]) from None
+
+
+def _rows(found: Configuration) -> list[tuple[str, Any, str]]:
+    """Name, value as plain JSON, and origin of each key."""
+    values = found.settings.to_json()
+    if values["log_file"] is None:
+        values["log_file"] = _usual_log()
+    return [(key.name, values[key.attribute], found.origins[key.name]) for key in KEYS]
+
+
+def _usual_log() -> str:
+    """Where the log goes unless a configuration says otherwise; "" for nowhere."""
+    if identity.is_rootful():
+        return "/var/log/shim.log"
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return f"{home}/shim/log" if home.startswith("/") else ""
+
+
+def _written(value: Any) -> str:
+    """A value as TOML, on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(name)} = {_written(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    # a basic string of TOML is one of JSON, but for DEL, which TOML wants escaped
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _written(name)
+
+
+def _toml(found: Configuration) -> str:
+    lines: list[str] = []
+    for name, value, origin in _rows(found):
+        table, _, key = name.partition(".")
+        if f"[{table}]" not in lines:
+            lines += [""] if lines else []
+            lines.append(f"[{table}]")
+        lines.append(f"{key} = {_written(value)}  # {origin}")
+    return "\n".join(lines) + "\n"
+
+
+def _default_text() -> str:
+    lines = ["# Configuration of shim; docs/configuration.md says more. What stands here as a comment is the default."]
+    for key, (name, value, _) in zip(KEYS, _rows(configuration.Configuration()), strict=True):
+        table, _, member = name.partition(".")
+        if f"[{table}]" not in lines:
+            lines += ["", f"[{table}]"]
+        lines += [f"# {key.meaning}", f"#   {key.form}", f"# {member} = {_written(value)}"]
+    return "\n".join(lines) + "\n"
