@@ -92,9 +92,7 @@ def test_a_create_in_which_nothing_asks_is_the_runtimes(world: World, line: str)
     assert became_runtime(world.call(*line.split())).argv[1:] == line.encode().split()
 
 
-@pytest.mark.parametrize(
-    "line", ["cdi list", "version", "help", "--help", "-h", "", "hook --help", "doctor -o json"]
-)
+@pytest.mark.parametrize("line", ["cdi list", "version", "help", "--help", "-h", "", "hook --help", "doctor -o json"])
 def test_our_commands_are_pythons(world: World, line: str) -> None:
     argv = became_python(world.call(*line.split())).argv
     launcher = os.fsencode(world.bin / "shim")
