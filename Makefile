@@ -76,7 +76,7 @@ bench: need-test $(VENV)/installed ## measure: ratios to a program that returns 
 
 clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
 .PHONY: help run test install uninstall dist deb lock dev lint format conformance bench clean need-build need-run need-test
 
@@ -135,7 +135,7 @@ build/image: build/wheel packaging/image.py packaging/manual.py packaging/logrot
 # from the tree go too, since pip removes the old version first.
 $(VENV)/installed: build/wheel
 	@echo "installing into $(VENV)"
-	flags="--force-reinstall --no-deps"
-	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pyroute2' 2>/dev/null || flags=
-	$(PIP) install --no-build-isolation $$flags build/wheel/*.whl --root-user-action=ignore
+	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pyroute2' 2>/dev/null ||
+		$(PIP) install --no-build-isolation --root-user-action=ignore build/wheel/*.whl
+	$(PIP) install --force-reinstall --no-deps --root-user-action=ignore build/wheel/*.whl
 	touch $@

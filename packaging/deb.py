@@ -33,7 +33,7 @@ Maintainer: {maintainer}
 Section: admin
 Priority: optional
 Installed-Size: {size}
-Depends: {python}, libc6 (>= {libc})
+Depends: {python}, libc6 (>= {libc}), libcap2
 Recommends: runc | crun
 Description: devices for containers by the Container Device Interface
  Stands in for runc or crun, reads CDI specs, and gives a container the devices

@@ -4,8 +4,8 @@
     share/     completion for three shells, the manual                etc/       the logrotate file
     image.json version, and the Python that the compiled modules are for
 
-The dependencies are those of lock.txt, by hash, as wheels: nothing of theirs runs here. They are unpacked and compiled
-once, and again only when the lock changes.
+The dependencies are those of lock.txt, by hash, as wheels; python-prctl, which has none, is built with the tools of
+this environment. They are unpacked and compiled once, and again only when the lock changes.
 
 Byte code is of the kind that is never compared with its source (PEP 552, unchecked): installed modules do not change,
 while their times do when a packager clamps or copies them, and the launcher starts Python with -B, so that stale byte
@@ -28,6 +28,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LOCK = HERE / "lock.txt"
+BUILT = "python-prctl"  # published as source only
 
 
 def compile_all(directory: Path) -> None:
@@ -45,9 +46,9 @@ def dependencies(cache: Path) -> Path:
         return made
     fresh = cache / "dependencies.new"
     shutil.rmtree(fresh, ignore_errors=True)
-    options = ["--require-hashes", "--only-binary=:all:", "--no-deps", "--no-compile", "--disable-pip-version-check"]
-    where = ["--target", str(fresh), "--root-user-action=ignore"]
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, *where, "-r", str(LOCK)], check=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--root-user-action=ignore"]
+    options = ["--require-hashes", "--no-deps", "--only-binary=:all:", f"--no-binary={BUILT}", "--no-build-isolation"]
+    subprocess.run([*pip, *options, "--no-compile", "--target", str(fresh), "-r", str(LOCK)], check=True)
     shutil.rmtree(fresh / "bin", ignore_errors=True)  # commands of the libraries, for the Python that runs this
     compile_all(fresh)
     for old in cache.glob("dependencies-*"):
