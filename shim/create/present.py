@@ -13,7 +13,8 @@ that has everything exactly as it is:
     network device  by its name on the host; it stays if it gets our name
 
 Where the plan itself names a node or a mount target twice, the last one counts, as in the reference library. Nodes that
-`userns.adapt` marked become bind mounts, and keep their cgroup rule.
+`userns.adapt` marked `bind` become bind mounts, and keep their cgroup rule; mounts that it marked `plain` are not
+idmapped.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _add_mounts(config: Json, bound: list[Json], mounts: list[Json]) -> None:
         }
         for node in bound
     ]
-    wanted += [edits.mount(item, userns=userns) for item in mounts]
+    wanted += [edits.mount(item, userns=userns and not item.get("plain")) for item in mounts]
     present = {_place(entry) for entry in _entries(config, "mounts")}
     missing = [
         entry for entry in _last(wanted, lambda entry: clean(entry["destination"])) if _place(entry) not in present

@@ -1,12 +1,14 @@
 """User namespaces: a plan whose ids and paths are those of the host becomes one that works inside. HOT, loaded late.
 
 Two namespaces may lie between the host and the container: the one in which we run ourselves (rootless podman), and the
-one that config.json makes or joins. Three things are different there:
+one that config.json makes or joins. Four things are different there:
 
     groups   additionalGids of a spec are the host's. Each is translated, through both, and left out with a warning
              (GID_UNMAPPED) where it has no meaning inside: the low-level runtime would fail on it.
     nodes    mknod is not allowed, so runc and crun bind-mount each node, and take the path in the container for the
              path on the host. Where the two differ we make it a bind mount ourselves.
+    mounts   ids on a mount can be mapped only by who has CAP_SYS_ADMIN where the file system was mounted, that is by
+             host root; for anybody else the low-level runtime would fail on what the reference library asks for.
     rights   root inside is nobody to a node of the host's root: a node that will not open is told (NODE_CLOSED).
 
 Source: user_namespaces(7); OCI runtime specification, "User namespace mappings".
@@ -102,15 +104,19 @@ def adapt(plan: Plan, config: Json, *, lookup: Lookup = lookup_on_host, proc: st
         lookup: says what node is at a path of the host.
         proc: where procfs is, for tests.
     Returns:
-        a plan with translated groups, in which nodes to be bind-mounted have the member `bind`; with more findings.
+        a plan with translated groups, in which nodes to be bind-mounted have the member `bind`, and mounts that must
+        not be idmapped the member `plain`; with more findings.
     """
     uids, gids = Ids(config, "uid", proc), Ids(config, "gid", proc)
+    is_host = uids.own.is_whole()
     adapted = Plan(plan.devices, findings=plan.findings)
     groups: set[int] = set()
     for origin in plan.origins:
         block = dict(origin["edits"])
         if block.get("deviceNodes"):
             block["deviceNodes"] = [_bound(node) for node in block["deviceNodes"]]
+        if block.get("mounts") and not is_host:
+            block["mounts"] = [{**mount, "plain": True} for mount in block["mounts"]]
         if block.get("additionalGids"):
             block["additionalGids"] = _translate(block["additionalGids"], gids, origin["spec"], adapted.findings)
             groups.update(block["additionalGids"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shim.cdi.plan import Plan
-from shim.create import userns
+from shim.create import present, userns
 
 Json = dict[str, Any]
 
@@ -103,6 +103,16 @@ def test_a_node_with_another_path_on_the_host_is_marked_and_no_other(tmp_path: P
     adapted = _adapt(edits, _config((0, 0, 1 << 32)), _proc(tmp_path)).origins[0]["edits"]
     assert adapted == {"deviceNodes": [nodes[0], nodes[1], {**nodes[2], "bind": True}], "env": ["A=1"]}
     assert edits == before
+
+
+@pytest.mark.parametrize(("own", "plain"), [(WHOLE, False), (ROOTLESS, True)], ids=["host root", "a user"])
+def test_only_mounts_of_host_root_may_be_idmapped(tmp_path: Path, own: str, plain: bool) -> None:
+    """crun fails on mount_setattr otherwise: podman --userns=keep-id with any mount in the spec."""
+    mount = {"hostPath": "/a", "containerPath": "/a", "options": ["ro", "rbind"]}
+    config = _config((0, 1, 100))
+    plan = _adapt({"mounts": [mount]}, config, _proc(tmp_path, own))
+    options = present.add(plan, config)["mounts"][0]["options"]
+    assert ("ridmap" in options) is not plain
 
 
 SHIFTED = _config((0, 100000, 65536))

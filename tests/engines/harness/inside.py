@@ -42,6 +42,7 @@ def private_directories(scratch: Path, venv: Path) -> None:
     bind(scratch / "run-cdi", Path("/run/cdi"))
     bind(scratch / "etc-shim", Path("/etc/shim"))
     bind(scratch / "host", PRIVATE / "host")
+    bind(scratch / "log", Path("/var/log"))
     bind(venv, PRIVATE / "venv")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from . import images, programs
@@ -24,6 +25,7 @@ events_logger = "file"
 lock_type = "file"
 runtime = "NAME"
 runtime_supports_json = JSON
+conmon_env_vars = ENVIRONMENT
 tmp_dir = "DIRECTORY/tmp"
 static_dir = "DIRECTORY/root/libpod"
 volume_path = "DIRECTORY/volumes"
@@ -48,9 +50,18 @@ class Podman:
         runtime: the path of the OCI runtime; its last part is the name that podman knows it by.
         rootless: run podman as the sandbox's unprivileged user.
         json_errors: podman reads the runtime's errors from a log in JSON instead of standard error.
+        runtime_env: variables that the runtime gets; podman 4.3 hands on hardly any of the user's.
     """
 
-    def __init__(self, sandbox: Sandbox, runtime: Path, *, rootless: bool = False, json_errors: bool = False) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        runtime: Path,
+        *,
+        rootless: bool = False,
+        json_errors: bool = False,
+        runtime_env: Mapping[str, str] | None = None,
+    ) -> None:
         self._podman, _ = programs.find("podman", "conmon")
         self._sandbox = sandbox
         self.rootless = rootless
@@ -58,7 +69,9 @@ class Podman:
         self.directory = Path(tempfile.mkdtemp(prefix="p", dir=sandbox.scratch))
         self._directory_for_owner()
         names = json.dumps([runtime.name] if json_errors else [])
+        environment = json.dumps([f"{name}={value}" for name, value in (runtime_env or {}).items()])
         values = {"DIRECTORY": str(self.directory), "NAME": runtime.name, "COMMAND": str(runtime), "JSON": names}
+        values["ENVIRONMENT"] = environment
         self._write("containers.conf", CONTAINERS_CONF, values)
         self._write("storage.conf", STORAGE_CONF, values)
         self._write("registries.conf", "unqualified-search-registries = []\n", {})

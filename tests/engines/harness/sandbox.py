@@ -54,7 +54,7 @@ class Sandbox:
         # Short: dockerd puts sockets below it, and the name of a Unix socket has 107 bytes at most.
         self.scratch = Path(tempfile.mkdtemp(prefix="e", dir="/tmp"))
         self.scratch.chmod(0o755)
-        for name in ("etc-cdi", "run-cdi", "etc-shim", "host", "home", "tmp"):
+        for name in ("etc-cdi", "run-cdi", "etc-shim", "host", "home", "log", "tmp"):
             (self.scratch / name).mkdir()
         (self.scratch / "tmp").chmod(0o1777)
         self.cgroup = f"/shim-tests-{self.scratch.name}"
