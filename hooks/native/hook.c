@@ -32,6 +32,7 @@ static const struct {
     {"create-symlinks", hook_create_symlinks},
     {"enable-cuda-compat", hook_enable_cuda_compat},
     {"update-ldcache", hook_update_ldcache},
+    {"disable-device-node-modification", hook_device_nodes},
     {"update-application-profile", hook_application_profile},
     {"chmod", refuse_chmod},
 };
@@ -198,9 +199,9 @@ static void name_unknown(const struct hook_call *call)
     }
 }
 
-static int open_target(const struct hook_call *call, struct root *root, struct fault *fault)
+static int open_target(struct hook_call *call, struct root *root, struct fault *fault)
 {
-    struct hook_target target;
+    static struct hook_target target;
 
     if (call->root) {
         int length = snprintf(target.root, sizeof target.root, "%s/.", call->root);  /* a link to the root is good here */
@@ -215,6 +216,7 @@ static int open_target(const struct hook_call *call, struct root *root, struct f
         rc = root_open(root, target.root, fault);
     if (rc)
         return rc;
+    call->bundle = target.bundle;
     root->one_mount = true;
     if (target.uid)
         root->uid = (uid_t)target.uid;
@@ -256,6 +258,8 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
         say("warning", call.names[0], &fault);  /* this kernel gives us no safe way to write: nothing is written */
         return 0;
     }
+    if (asked(&call, "disable-device-node-modification"))
+        kept |= 1ull << CAP_SYS_ADMIN;  /* for its one mount */
     if (!rc) {
         rc = drop_privileges(kept);
         if (rc)

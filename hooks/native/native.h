@@ -311,6 +311,7 @@ struct hook_call {                /* a command line of `shim hook` or of the ven
     const char *root;             /* --root: work on this tree, outside of a container's start */
     const char *state;            /* --container-spec: the state's file, NULL or "-": stdin */
     const char *generator, *compat, *driver;
+    const char *bundle;           /* of the container that is being started, NULL with --root */
     bool settle, keep_links, vendor;
 };
 
@@ -331,8 +332,9 @@ int hook_target_read(const struct hook_call *call, struct hook_target *target, s
 /* privileges.c: no_new_privs, only these capabilities (a bit for each), umask, working directory. */
 int drop_privileges(uint64_t capabilities);
 
-/* hookcache.c, hooktree.c: the hooks. On failure a negative errno, and one line in the fault. */
+/* hookcache.c, hooktree.c, hookparams.c: the hooks. On failure a negative errno, and one line in the fault. */
 int hook_update_ldcache(const struct root *root, const struct hook_call *call, struct fault *fault);
 int hook_create_symlinks(const struct root *root, const struct hook_call *call, struct fault *fault);
 int hook_enable_cuda_compat(const struct root *root, const struct hook_call *call, struct fault *fault);
+int hook_device_nodes(const struct root *root, const struct hook_call *call, struct fault *fault);
 int hook_application_profile(const struct root *root, const struct hook_call *call, struct fault *fault);

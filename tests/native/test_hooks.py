@@ -406,6 +406,63 @@ def test_without_gpus_there_is_no_profile(tmp_path: Path) -> None:
     assert picture(container.root) == before
 
 
+# --- device nodes ---
+
+PARAMS = "Mobile: 4294967295\nModifyDeviceFiles: 1\nDeviceFileMode: 438\n"
+
+
+def start_with_params(container: Container, params: str, covered: str) -> str:
+    """Run the hook on a host with a driver; what the container then sees.
+
+    Arguments:
+        params: the host's parameters.
+        covered: what lies in the container's /proc in the place of the parameters.
+    """
+    (container.bundle / "config.json").write_text(json.dumps(container.config))
+    (container.bundle / "state").write_text(json.dumps(container.state))
+    proc = container.root / "proc"
+    proc.mkdir()
+    script = f"""
+        mount --make-rprivate /
+        mount -t tmpfs tmpfs {proc}
+        mkdir -p {proc}/driver/nvidia
+        echo image > {proc}/driver/nvidia/params
+        {covered.format(params=proc / "driver/nvidia/params")}
+        mount -t tmpfs tmpfs /proc/driver
+        mkdir /proc/driver/nvidia
+        printf '{params}' > /proc/driver/nvidia/params
+        {SHIM} hook disable-device-node-modification < {container.bundle}/state || exit
+        cat {proc}/driver/nvidia/params
+        grep {proc}/driver/nvidia/params /proc/self/mountinfo | cut -d ' ' -f 6
+    """
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-ec", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_container_sees_that_nodes_are_not_to_be_made(tmp_path: Path) -> None:
+    """A file of the kernel's own procfs stands in for the parameters, which no machine without the driver has."""
+    seen = start_with_params(Container(tmp_path, {}), PARAMS, "mount --bind /proc/version {params}")
+    assert seen.startswith(PARAMS.replace("Files: 1", "Files: 0"))
+    assert seen.splitlines()[-1].startswith("ro,nosuid,nodev,noexec")
+
+
+def test_nothing_is_covered_when_the_host_s_setting_is_off(tmp_path: Path) -> None:
+    off = PARAMS.replace("Files: 1", "Files: 0")
+    seen = start_with_params(Container(tmp_path, {}), off, "mount --bind /proc/version {params}")
+    assert seen.startswith("Linux version")
+    assert len(seen.splitlines()) == 2
+
+
+@pytest.mark.parametrize("made", ["", "ln -sf /proc/version {params}", "rm {params}; mkdir {params}; set +e"])
+def test_a_proc_that_the_image_made_is_left_alone(tmp_path: Path, made: str) -> None:
+    seen = start_with_params(Container(tmp_path, {}), PARAMS, made)
+    assert "is not the kernel's, so it is not covered" in seen
+    assert "ModifyDeviceFiles" not in seen
+
+
 # --- what a hook may do ---
 
 
