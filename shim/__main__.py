@@ -1,21 +1,22 @@
-"""Where Python begins: started by the launcher as `PY -I -S -B shim/__main__.py create|cli|netdevices …`.
+"""Where Python begins: started by the launcher as `PY -I -S -B shim/__main__.py create|cli|netdevices …`."""
 
-`site` never runs, so the module directory is put on the path here; the create path loads nothing of the command line.
-"""
-
+import marshal
 import sys
+from _frozen_importlib_external import MAGIC_NUMBER  # type: ignore[import-not-found]  # importlib.util's, without its cost
+
+TOP = __file__[: -len("/shim/__main__.py")]
 
 if __name__ == "__main__":
-    sys.path.insert(0, __file__[: -len("/shim/__main__.py")])
+    sys.path.insert(0, TOP)  # `site` never runs
     if sys.argv[1] == "create":
-        from shim import create
-
-        create.main(sys.argv[2:])
-    elif sys.argv[1] == "netdevices":
-        from shim.hooks import netdevices
-
-        netdevices.main(sys.argv[2:])
-    else:
-        from shim import cli
-
-        cli.main(sys.argv[2:])
+        try:
+            with open(f"{TOP}/shim/hot", "rb") as file:  # see packaging/hot.py; without it everything works as well
+                data = file.read()
+        except OSError:
+            data = b""
+        if data.startswith(MAGIC_NUMBER):
+            TABLE, loader = marshal.loads(data[len(MAGIC_NUMBER) :])
+            exec(loader)
+    part = {"create": "shim.create", "netdevices": "shim.hooks.netdevices"}.get(sys.argv[1], "shim.cli")
+    __import__(part)
+    sys.modules[part].main(sys.argv[2:])
