@@ -129,21 +129,22 @@ def make_directories(path: Path) -> list[Path]:
     return missing
 
 
-def replace(path: Path, make: Callable[[Path], object], mode: int = 0o644) -> None:
-    """Make a file or link under another name and rename it into place; what an interrupted call left is overwritten."""
+def scratch_name(path: Path) -> Path:
+    """What a file is called until it is renamed into place."""
+    return path.with_name(f".{path.name}.new")
+
+
+def prepare(path: Path, make: Callable[[Path], object], mode: int) -> None:
+    """Make a file or link under its scratch name; what an installation left there that was cut off is overwritten."""
     fresh = scratch_name(path)
     fresh.unlink(missing_ok=True)
     make(fresh)
     own(fresh, mode)
-    if not fresh.is_symlink():
-        with fresh.open("rb") as file:
-            os.fsync(file.fileno())
-    fresh.rename(path)
 
 
-def scratch_name(path: Path) -> Path:
-    """What a file is called until it is complete."""
-    return path.with_name(f".{path.name}.new")
+def rename(path: Path) -> None:
+    """Put a prepared file in its place."""
+    scratch_name(path).rename(path)
 
 
 def identity(path: Path) -> str:
@@ -153,9 +154,10 @@ def identity(path: Path) -> str:
     return f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else ""
 
 
-def sync(directory: Path) -> None:
-    """Write out the file system that holds a directory: a loss of power must not leave a name without its contents."""
-    subprocess.run(["sync", "--file-system", str(directory)], check=True)
+def sync(directories: set[Path]) -> None:
+    """Write out the file systems of directories: a loss of power must not leave a name without its contents."""
+    chosen = {directory.stat().st_dev: str(directory) for directory in directories}
+    subprocess.run(["sync", "--file-system", *chosen.values()], check=True)
 
 
 # --- install --------------------------------------------------------------------------------------------------------
@@ -190,12 +192,13 @@ def install(image: Path, place: Place, interpreter: str, *, force: bool = False)
         kinds = {path: kind for path, (kind, _, _) in outside.items() if path != keep}
         tree = make_tree(image, place, version, {"files": kinds, "directories": directories})
         launch = f"{interpreter}\n{place.prefix}/lib/shim/{tree.name}\n"
-        sync(tree)
+        prepare(place.library / "launch", lambda fresh: fresh.write_text(launch, encoding="utf-8"), 0o644)
+        for path in kinds:
+            prepare(place.real(path), *outside[path][1:])
+        sync({tree, *(place.real(path).parent for path in kinds)})
 
-        replace(place.library / "launch", lambda fresh: fresh.write_text(launch, encoding="utf-8"))
-        for path, (_, make, mode) in outside.items():
-            if path != keep:
-                replace(place.real(path), make, mode)
+        for path in (place.library / "launch", *map(place.real, kinds)):
+            rename(path)
         for path in recorded - set(kinds) - {place.logrotate}:  # an older version had them
             remove(place.real(path), {manifest["files"].get(path) for manifest in trees.values()})
         if keep:
