@@ -58,8 +58,9 @@ def _commands(context: click.Context, command: click.Command) -> Iterator[str]:
     yield from _paragraphs((command.help or "").strip())
     yield from _options(context, command)
     if isinstance(command, click.Group):
-        for name, below in sorted(command.commands.items()):
-            if not below.hidden:
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None and not below.hidden:
                 yield from _commands(click.Context(below, info_name=name, parent=context), below)
 
 
