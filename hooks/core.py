@@ -117,6 +117,8 @@ def update_ldcache(
     root: str,
     folders: list[str] | None = None,
     *,
+    sources: list[tuple[str, str]] | None = None,
+    owner: tuple[int, int] | None = None,
     generator: str = "",
     keep_links: bool = False,
     settle: bool = False,
@@ -130,6 +132,10 @@ def update_ldcache(
     Arguments:
         root: the root directory on this host; never this system's own.
         folders: absolute paths in the root, left in a drop-in file of ld.so.conf.d and searched with the rest.
+        sources: what will be mounted when the container runs, (path in the root, path on this host): files are read in
+            the place of their mount points, which are made if missing, and directories are listed as lent. What a lent
+            directory's links say about other directories is not known yet, and nothing is changed in it.
+        owner: uid and gid of what is made, None: whoever we are.
         generator: imitate the ldconfig whose caches say this; "": the one of the root's libc.
         keep_links: maintain no soname links, like `ldconfig -X`.
         settle: as if run twice, so that links through new soname links are seen.
@@ -141,12 +147,18 @@ def update_ldcache(
     Raises:
         OSError: with the whole message as its text; the old cache is untouched then.
     """
-    words = [ffi.new("char[]", folder.encode("utf-8", "surrogateescape")) for folder in folders or []]
-    text = ffi.new("char[]", generator.encode("utf-8", "surrogateescape")) if generator else ffi.NULL
+    words = [_bytes(folder) for folder in folders or []]
+    text = _bytes(generator) if generator else ffi.NULL
     listed = ffi.new("char *[]", words)
     options = ffi.new("struct ld_options *")
     options.folders = ffi.cast("const char *const *", listed)
     options.folder_count = len(words)
+    pairs = [(_bytes(path), _bytes(source)) for path, source in sources or []]
+    lent = ffi.new("struct ld_source[]", len(pairs))
+    for place, (path, source) in zip(lent, pairs, strict=True):
+        place.path, place.source = path, source
+    options.sources = lent
+    options.source_count = len(pairs)
     options.generator = text
     options.keep_links = keep_links
     options.settle = settle
@@ -157,6 +169,8 @@ def update_ldcache(
         raise OSError(fault.code, _text(fault.text))
     try:
         handle.one_mount = one_mount
+        if owner:
+            handle.uid, handle.gid = owner
         if milliseconds:
             lib.root_limit(handle, milliseconds)
         if lib.ld_update(handle, options, done, fault):
@@ -169,6 +183,11 @@ def update_ldcache(
 def matches(pattern: str, name: str) -> bool:
     """Whether a file name matches one component of a pattern of ld.so.conf's include lines."""
     return bool(lib.ld_glob(pattern.encode("utf-8", "surrogateescape"), name.encode("utf-8", "surrogateescape")))
+
+
+def _bytes(text: str) -> Any:
+    """A C string, which lives as long as the value that is returned."""
+    return ffi.new("char[]", text.encode("utf-8", "surrogateescape"))
 
 
 def _text(pointer: Any) -> str:

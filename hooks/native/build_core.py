@@ -20,6 +20,8 @@ const char *problem(int error);
 void escape(char *out, size_t room, const char *text, bool quotes);
 void stamp(char *out, long now);
 
+typedef int... uid_t;
+typedef int... gid_t;
 struct fault {
     int code;
     char text[300];
@@ -27,14 +29,22 @@ struct fault {
 struct root {
     int fd;
     bool one_mount, sync;
+    uid_t uid;
+    gid_t gid;
     ...;
 };
 int root_open(struct root *root, const char *path, struct fault *fault);
 void root_close(struct root *root);
 void root_limit(struct root *root, unsigned milliseconds);
+struct ld_source {
+    const char *path, *source;
+    ...;
+};
 struct ld_options {
     const char *const *folders;
     size_t folder_count;
+    struct ld_source *sources;
+    size_t source_count;
     const char *generator;
     bool keep_links, settle, must_find;
     unsigned threads;

@@ -28,20 +28,6 @@ static bool link_is(const struct root *root, const char *path, const char *targe
     return length >= 0 && (size_t)length == strlen(target) && !memcmp(text, target, (size_t)length);
 }
 
-static int make_parent(const struct root *root, const char *path)
-{
-    char folder[PATH];
-    const char *slash = strrchr(path, '/');
-
-    if (!slash || slash == path)
-        return 0;
-    if ((size_t)(slash - path) >= sizeof folder)
-        return -ENAMETOOLONG;
-    memcpy(folder, path, (size_t)(slash - path));
-    folder[slash - path] = 0;
-    return root_mkdir(root, folder, 0755);
-}
-
 /* One `TARGET::LINK`: the text of the link, and its place in the container. */
 static int create_symlink(const struct root *root, const char *word, struct fault *fault)
 {
@@ -54,7 +40,7 @@ static int create_symlink(const struct root *root, const char *word, struct faul
     target[mark - word] = 0;
     if (link_is(root, mark + 2, target))
         return 0;
-    int rc = make_parent(root, mark + 2);
+    int rc = root_mkdir_parent(root, mark + 2, 0755);
     if (!rc)
         rc = root_link(root, mark + 2, target);
     return rc ? fault_set(fault, -rc, "cannot make the link %s", mark + 2) : 0;

@@ -343,6 +343,36 @@ static int write_drop_in(const struct root *root, const struct ld_options *optio
     return rc ? fault_set(fault, -rc, "cannot write %s", drop_in) : 0;
 }
 
+/* The mount point of something that will be mounted: made as the low-level runtime would make it, if it is not there. */
+static int find_point(const struct root *root, struct ld_source *source)
+{
+    struct stat host, st;
+    int rc = root_stat(root, source->path, &st);
+
+    if (rc == -ENOENT && stat(source->source, &host) == 0 && S_ISDIR(host.st_mode)) {
+        rc = root_mkdir(root, source->path, 0755);
+    } else if (rc == -ENOENT) {
+        rc = root_mkdir_parent(root, source->path, 0755);
+        if (!rc)
+            rc = root_replace(root, source->path, "", 0, 0755);
+    }
+    if (!rc)
+        rc = root_stat(root, source->path, &st);
+    source->dev = st.st_dev;
+    source->ino = st.st_ino;
+    return rc;
+}
+
+static int find_points(const struct root *root, const struct ld_options *options, struct fault *fault)
+{
+    for (size_t i = 0; i < options->source_count; i++) {
+        int rc = find_point(root, &options->sources[i]);
+        if (rc)
+            return fault_set(fault, -rc, "cannot make the mount point %s", options->sources[i].path);
+    }
+    return 0;
+}
+
 static int queue_dirs(struct ld_work *work, const struct ld_options *options)
 {
     int rc = ld_conf_read(work, conf_path);
@@ -358,6 +388,8 @@ static int search(struct ld_work *work, const struct root *root, const struct ld
 {
     *work = (struct ld_work){.root = root, .profile = profile, .keep_links = options->keep_links};
     work->arena.limit = MEMORY;
+    work->sources = options->sources;
+    work->source_count = options->source_count;
     int rc = queue_dirs(work, options);
     if (rc)
         return fault_set(fault, -rc, "cannot read the root's %s", conf_path);
@@ -400,6 +432,8 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
         return fault_say(fault, EINVAL, "%s is no generator of a cache", options->generator);
     strcpy(report->generator, profile.generator);
     int rc = write_drop_in(root, options, fault);
+    if (!rc)
+        rc = find_points(root, options, fault);
     if (rc)
         return rc;
     rc = search(&work, root, &profile, options, fault);

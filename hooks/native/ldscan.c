@@ -7,6 +7,9 @@
  * does what ldconfig does, from the tables in memory: most links of a library directory lead to a neighbour, so neither
  * they nor the soname links need to be looked up. Wherever a table cannot know the answer, the kernel is asked.
  *
+ * Files of the host that will be mounted later are read in the place of their mount points (ld_source), so that a cache can
+ * be made before the container is.
+ *
  * Our own changes are entered into the table of the directory at hand. A soname with a slash changes some other
  * directory; after that no older listing is believed (`state`).
  */
@@ -170,12 +173,32 @@ static int make_table(struct ld_work *work, struct ld_dir *dir)
     return 0;
 }
 
+static const struct ld_source *find_source(const struct ld_work *work, dev_t dev, ino_t ino)
+{
+    for (size_t i = 0; i < work->source_count; i++)
+        if (work->sources[i].dev == dev && work->sources[i].ino == ino)
+            return &work->sources[i];
+    return NULL;
+}
+
+static int open_dir(const struct ld_work *work, struct ld_dir *dir)
+{
+    const struct ld_source *source = find_source(work, dir->dev, dir->ino);
+
+    dir->lent = source != NULL;
+    if (!source)
+        return root_directory(work->root, dir->path, &dir->foreign);
+    dir->foreign = true;
+    int fd = open(source->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 static int list(struct ld_work *work, struct ld_dir *dir)
 {
     int old = dir->fd;
 
     close_fd(&old);
-    dir->fd = root_directory(work->root, dir->path, &dir->foreign);
+    dir->fd = open_dir(work, dir);
     dir->listed = true;
     dir->state = work->state;
     dir->entries = NULL;
@@ -210,8 +233,17 @@ struct worker {
 
 static int look(const struct ld_work *work, struct arena *arena, int fd, const struct stat *st, struct ld_entry *entry)
 {
+    const struct ld_source *source = find_source(work, st->st_dev, st->st_ino);
+    cleanup_fd int lent = source ? open(source->source, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
     struct elf_facts facts;
+    struct stat lent_st;
 
+    if (source) {
+        if (lent < 0 || fstat(lent, &lent_st) || !S_ISREG(lent_st.st_mode))
+            return 0;
+        fd = lent;
+        st = &lent_st;
+    }
     entry->library = elf_read(fd, (uint64_t)st->st_size, work->profile, &facts);
     if (!entry->library)
         return 0;
@@ -338,7 +370,7 @@ static bool trusted(const struct walk *walk)
 /* Links may be changed: not in a directory of another mount, when the root's owner wants us to stay on his. */
 static bool ours(const struct walk *walk)
 {
-    return !walk->dir->foreign || !walk->work->root->one_mount;
+    return !walk->dir->lent && (!walk->dir->foreign || !walk->work->root->one_mount);
 }
 
 /* The file that an entry leads to by links within its directory, or NULL: ask the kernel. */
@@ -374,12 +406,59 @@ static bool our_trouble(int error)
     return error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN;
 }
 
+/* Writes a link's target as a path without `.` and `..`, by its text alone; false when it has no room. */
+static bool lexical(const struct ld_dir *dir, const char *target, char *into, size_t room)
+{
+    size_t used = 0;
+
+    for (int part = *target == '/'; part < 2; part++) {
+        for (const char *at = part ? target : dir->path; *at;) {
+            size_t length = strcspn(at, "/");
+            if (length == 2 && !memcmp(at, "..", 2)) {
+                while (used && into[--used] != '/')
+                    ;
+            } else if (length && !(length == 1 && *at == '.')) {
+                if (used + length + 2 > room)
+                    return false;
+                into[used++] = '/';
+                memcpy(into + used, at, length);
+                used += length;
+            }
+            at += length + (at[length] == '/');
+        }
+    }
+    into[used] = 0;
+    return true;
+}
+
+/*
+ * A link into a directory that is not mounted yet: answers the host's file, or -ENOENT when the link does not say so. Its
+ * text is all there is to go by.
+ */
+static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const struct ld_entry *entry, struct stat *st)
+{
+    char path[4096];
+
+    if (!work->source_count || !entry->target || !lexical(dir, entry->target, path, sizeof path))
+        return -ENOENT;
+    for (size_t i = 0; i < work->source_count; i++) {
+        size_t length = strlen(work->sources[i].path);
+        if (strncmp(path, work->sources[i].path, length) || path[length] != '/' || strchr(path + length + 1, '/'))
+            continue;
+        cleanup_fd int folder = open(work->sources[i].source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return folder < 0 ? -errno : root_entry(folder, path + length + 1, true, st);
+    }
+    return -ENOENT;
+}
+
 /* A link that leads out of its directory, or nowhere: follow it with the kernel's help and look into what is there. */
 static int look_behind(struct walk *walk, struct ld_entry *entry, struct ld_entry *what)
 {
     struct stat st = {0};
     const char *path = arena_join(&walk->work->arena, walk->dir->path, entry->name);
 
+    if (walk->dir->lent)
+        return 0;  /* where it leads is seen only when the directory is mounted */
     if (!path)
         return -ENOMEM;
     cleanup_fd int fd = root_regular(walk->work->root, path, &st);
@@ -387,6 +466,9 @@ static int look_behind(struct walk *walk, struct ld_entry *entry, struct ld_entr
         return look(walk->work, &walk->work->arena, fd, &st, what);
     if (our_trouble(fd))
         return fd;
+    cleanup_fd int lent = st.st_mode ? -ENOENT : open_lent(walk->work, walk->dir, entry, &st);
+    if (lent >= 0)
+        return look(walk->work, &walk->work->arena, lent, &st, what);
     if (!st.st_mode)
         remove_stale(walk, entry);
     else if (S_ISDIR(st.st_mode) && !walk->dir->hwcaps && ld_hwcap_bit(walk->work->profile, entry->name))

@@ -138,6 +138,7 @@ int root_entry(int directory, const char *name, bool foreign, struct stat *st);
 ssize_t root_read(const struct root *root, const char *path, char *into, size_t room);
 
 int root_mkdir(const struct root *root, const char *path, mode_t mode);
+int root_mkdir_parent(const struct root *root, const char *path, mode_t mode);
 int root_replace(const struct root *root, const char *path, const void *data, size_t size, mode_t mode);
 int root_link(const struct root *root, const char *path, const char *target);
 int root_link_new(const struct root *root, int directory, const char *name, const char *target);
@@ -213,12 +214,19 @@ struct ld_dir {
     int type;                     /* libc type demanded by a `dir=type` line, 0: any */
     /* filled by ldscan.c */
     int fd;
-    bool listed, foreign;
+    bool listed, foreign, lent;   /* lent: a directory of the host, seen before it is mounted */
     unsigned state;               /* the tree's state that the listing shows */
     struct ld_entry *entries;     /* in readdir order */
     size_t count, scanned, room;
     uint32_t *table;              /* names to entries */
     size_t mask;
+};
+
+struct ld_source {                    /* something of the host that will be mounted into the root */
+    const char *path;             /* where, in the root */
+    const char *source;           /* what, on the host; trusted, as it comes from a spec */
+    dev_t dev;                    /* the mount point, filled by ldcache.c */
+    ino_t ino;
 };
 
 struct ld_item {                      /* one line of the cache */
@@ -234,6 +242,8 @@ struct ld_work {
     const struct ld_profile *profile;
     struct arena arena;
     bool keep_links;              /* like ldconfig -X */
+    const struct ld_source *sources;
+    size_t source_count;
     struct ld_dir **dirs;
     size_t dir_count, dir_room;
     const char **hwcaps;          /* every glibc-hwcaps name seen, used or not */
@@ -262,6 +272,8 @@ int ld_scan(struct ld_work *work, unsigned threads);
 struct ld_options {
     const char *const *folders;   /* absolute paths in the root, written to the drop-in */
     size_t folder_count;
+    struct ld_source *sources;    /* files and directories that will be there when the container runs */
+    size_t source_count;
     const char *generator;        /* imitate this one, NULL: find out */
     bool keep_links;              /* maintain no soname links */
     bool settle;                  /* as if run twice */

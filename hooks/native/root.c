@@ -391,3 +391,18 @@ int root_mkdir(const struct root *root, const char *path, mode_t mode)
     }
     return 0;
 }
+
+/* The same for the directory that is to hold PATH. */
+int root_mkdir_parent(const struct root *root, const char *path, mode_t mode)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash || slash == path)
+        return 0;
+    if ((size_t)(slash - path) >= sizeof folder)
+        return -ENAMETOOLONG;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = 0;
+    return root_mkdir(root, folder, mode);
+}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from native.elves import library
 from native.trees import CONF, Entry, build, picture
-from shim.hooks import ldcache
+from shim.hooks import core, ldcache
 
 SHIM = Path(sys.executable).parent / "shim"
 LIBRARY: dict[str, Entry] = {"etc/ld.so.conf": CONF, "opt/gpu/libg.so.1.1": library("libg.so.1")}
@@ -244,6 +244,57 @@ def test_nothing_is_written_into_another_mount(tmp_path: Path) -> None:
     assert picture(volume) == before
     entries = ldcache.decode((container.root / "etc/ld.so.cache").read_bytes()).entries
     assert {entry.key: entry.value for entry in entries} == {"libv.so.1": "/opt/volume/libv.so.1.1"}
+
+
+# --- before the container is made ---
+
+
+@pytest.mark.parametrize("stale", [None, "-> libcuda.so.535.1", "-> libcuda.so.550.1", "a file"])
+@pytest.mark.parametrize("kind", ["files into the image's own directory", "files into a new one", "a directory"])
+def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, stale: str | None) -> None:
+    """The same root twice: the hook with the mounts in place, and the shim before them."""
+    names = {"libcuda.so.550.1": "libcuda.so.1", "libml.so.550.1": "libml.so.1", "libraw.so": "", "README": ""}
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    for file, soname in names.items():
+        (driver / file).write_bytes(library(*([soname] if soname else [])) if file != "README" else b"text")
+    usr = "usr/lib/x86_64-linux-gnu"
+    folder = usr if kind == "files into the image's own directory" else "opt/driver"
+    image: dict[str, Entry] = {
+        "etc/ld.so.conf": CONF,
+        f"{usr}/libcuda.so.535.1": library("libcuda.so.1"),
+        f"{usr}/libcuda.so": "-> libcuda.so.1",
+        f"{usr}/libalias.so.1": f"-> /{folder}/libml.so.550.1",
+    }
+    if stale:
+        image[f"{usr}/libcuda.so.1"] = stale
+    pairs = [(f"/{folder}/{file}", str(driver / file)) for file in names] if kind != "a directory" else []
+    pairs = pairs or [(f"/{folder}", str(driver))]
+    hooked, folded = Container(tmp_path / "hooked", image), Container(tmp_path / "folded", image)
+    (hooked.bundle / "config.json").write_text(json.dumps(hooked.config))
+    script = "mount --make-rprivate /\n"
+    for path, source in pairs:
+        point = str(hooked.root) + path
+        script += f"mkdir -p {Path(point).parent}; test -e {point} || "
+        script += f"{'mkdir' if kind == 'a directory' else 'install -m 755 /dev/null'} {point}\n"
+        script += f"mount --bind {source} {point}\n"
+    script += f"exec {SHIM} hook update-ldcache --folder /{folder}"
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-ec", script],
+        input=json.dumps(hooked.state),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    good(done)
+    before = picture(driver)
+    core.update_ldcache(
+        str(folded.root), [f"/{folder}"], sources=pairs, settle=True, must_find=True, one_mount=True, owner=(0, 0)
+    )
+    assert picture(folded.root) == picture(hooked.root)
+    assert {"libcuda.so.1", "libml.so.1", "libraw.so"} <= folded.names()
+    assert picture(driver) == before
 
 
 # --- special roots ---
