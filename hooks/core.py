@@ -153,12 +153,8 @@ def update_ldcache(
     options = ffi.new("struct ld_options *")
     options.folders = ffi.cast("const char *const *", listed)
     options.folder_count = len(words)
-    pairs = [(_bytes(path), _bytes(source)) for path, source in sources or []]
-    lent = ffi.new("struct ld_source[]", len(pairs))
-    for place, (path, source) in zip(lent, pairs, strict=True):
-        place.path, place.source = path, source
-    options.sources = lent
-    options.source_count = len(pairs)
+    lent, words_of_lent = _sources(sources)
+    options.sources, options.source_count = lent, len(lent)
     options.generator = text
     options.keep_links = keep_links
     options.settle = settle
@@ -177,12 +173,80 @@ def update_ldcache(
             raise OSError(fault.code, _text(fault.text))
     finally:
         lib.root_close(handle)
+        del words_of_lent  # alive until here
     return CacheReport(done)
+
+
+def run_hook(
+    name: str,
+    root: str,
+    *,
+    folders: list[str] | None = None,
+    links: list[str] | None = None,
+    sources: list[tuple[str, str]] | None = None,
+    compat: str = "",
+    driver: str = "",
+    owner: tuple[int, int] | None = None,
+    milliseconds: int = 2000,
+) -> None:
+    """Do a hook's work on a container's root before the container is made, with the result that the hook would have.
+
+    Arguments:
+        name: the hook, for example "create-symlinks".
+        root: the root directory on this host.
+        folders: of --folder, at most 512.
+        links: of --link, "TARGET::LINK", at most 512.
+        sources: what will be mounted, as in update_ldcache.
+        compat: of --cuda-compat-container-root.
+        driver: of --host-driver-version.
+        owner: uid and gid of what is made, None: whoever we are.
+        milliseconds: give up after that long.
+
+    Raises:
+        OSError: with the whole message as its text; errno.ENOSYS for a hook of an unknown name.
+        ValueError: more than 512 folders or links.
+    """
+    call, kept = ffi.new("struct hook_call *"), []
+    for words, into in ((folders or [], call.folders), (links or [], call.links)):
+        if len(words) > len(into):
+            raise ValueError(f"{len(words)} words are more than a hook takes")
+        for i, word in enumerate(words):
+            kept.append(_bytes(word))
+            into[i] = kept[-1]
+    call.folder_count, call.link_count = len(folders or []), len(links or [])
+    lent, words_of_lent = _sources(sources)
+    call.sources, call.source_count = lent, len(lent)
+    for member, text in (("compat", compat), ("driver", driver)):
+        if text:
+            kept.append(_bytes(text))
+            setattr(call, member, kept[-1])
+    handle, fault = ffi.new("struct root *"), ffi.new("struct fault *")
+    if lib.root_open(handle, _bytes(root), fault):
+        raise OSError(fault.code, _text(fault.text))
+    try:
+        handle.one_mount = True
+        if owner:
+            handle.uid, handle.gid = owner
+        lib.root_limit(handle, milliseconds)
+        if lib.run_hook(_bytes(name), handle, call, fault):
+            raise OSError(fault.code, _text(fault.text))
+    finally:
+        lib.root_close(handle)
+        del kept, words_of_lent  # alive until here
 
 
 def matches(pattern: str, name: str) -> bool:
     """Whether a file name matches one component of a pattern of ld.so.conf's include lines."""
     return bool(lib.ld_glob(pattern.encode("utf-8", "surrogateescape"), name.encode("utf-8", "surrogateescape")))
+
+
+def _sources(pairs: list[tuple[str, str]] | None) -> tuple[Any, list[Any]]:
+    """An array of struct ld_source, and the strings that it points to, which must live as long."""
+    words = [(_bytes(path), _bytes(source)) for path, source in pairs or []]
+    array = ffi.new("struct ld_source[]", len(words))
+    for place, (path, source) in zip(array, words, strict=True):
+        place.path, place.source = path, source
+    return array, words
 
 
 def _bytes(text: str) -> Any:

@@ -55,6 +55,16 @@ struct ld_report {
     char generator[160];
 };
 int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault);
+struct hook_call {
+    const char *folders[512];
+    const char *links[512];
+    size_t folder_count, link_count;
+    struct ld_source *sources;
+    size_t source_count;
+    const char *compat, *driver;
+    ...;
+};
+int run_hook(const char *name, const struct root *root, const struct hook_call *call, struct fault *fault);
 bool ld_glob(const char *pattern, const char *name);
 """
 

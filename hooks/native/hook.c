@@ -199,6 +199,14 @@ static void name_unknown(const struct hook_call *call)
     }
 }
 
+int run_hook(const char *name, const struct root *root, const struct hook_call *call, struct fault *fault)
+{
+    for (size_t i = 0; i < HOOKS; i++)
+        if (!strcmp(hooks[i].name, name))
+            return hooks[i].run(root, call, fault);
+    return fault_say(fault, ENOSYS, "no hook of this name is known");
+}
+
 static int open_target(struct hook_call *call, struct root *root, struct fault *fault)
 {
     static struct hook_target target;

@@ -115,6 +115,8 @@ static int update_glibc(const struct root *root, const struct hook_call *call, s
     struct ld_options options = {.folders = call->folders, .folder_count = call->folder_count, .generator = call->generator};
     struct ld_report done;
 
+    options.sources = call->sources;
+    options.source_count = call->source_count;
     options.keep_links = call->keep_links;
     /* A start must leave nothing for the next one to do, and injected folders must be found. With --root the result is
      * what one run of ldconfig makes. */

@@ -320,6 +320,8 @@ struct hook_call {                /* a command line of `shim hook` or of the ven
     size_t name_count;
     const char *folders[HOOK_WORDS], *links[HOOK_WORDS];
     size_t folder_count, link_count;
+    struct ld_source *sources;    /* what will be mounted, when the hook's work is done before the container is made */
+    size_t source_count;
     const char *root;             /* --root: work on this tree, outside of a container's start */
     const char *state;            /* --container-spec: the state's file, NULL or "-": stdin */
     const char *generator, *compat, *driver;
@@ -337,6 +339,9 @@ bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor);
 
 /* Runs them all in this process, after giving up what they do not need. Answers the exit status. */
 int run_hooks(int argc, char *const argv[], int first, bool vendor);
+
+/* Runs one hook by its name; -ENOSYS when there is none of this name. */
+int run_hook(const char *name, const struct root *root, const struct hook_call *call, struct fault *fault);
 
 /* hookstate.c */
 int hook_target_read(const struct hook_call *call, struct hook_target *target, struct fault *fault);

@@ -297,6 +297,35 @@ def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, st
     assert picture(driver) == before
 
 
+def test_each_hook_can_be_done_before_the_container_is_made(tmp_path: Path) -> None:
+    """The shim's fold: the same trees as those of the hooks, owners included."""
+    entries: dict[str, Entry] = {**LIBRARY, "opt/compat/libcuda.so.560.1": library("libcuda.so.1"), "dev/nvidia2": ""}
+    hooked, folded = Container(tmp_path / "hooked", entries), Container(tmp_path / "folded", entries)
+    mapping = [{"containerID": 0, "hostID": 4000, "size": 10}]
+    hooked.config["linux"] = {"uidMappings": mapping, "gidMappings": mapping}
+    names = ["create-symlinks", "enable-cuda-compat", "update-ldcache", "update-application-profile"]
+    words = ["--folder", "/opt/gpu", "--link", "libg.so.1::/opt/gpu/libg.so", "--host-driver-version", "550.1"]
+    good(hooked.hook("hook", *names, *words, "--cuda-compat-container-root", "/opt/compat"))
+    for name in names:
+        core.run_hook(
+            name,
+            str(folded.root),
+            folders=["/opt/gpu"],
+            links=["libg.so.1::/opt/gpu/libg.so"],
+            driver="550.1",
+            compat="/opt/compat",
+            owner=(4000, 4000),
+        )
+    assert picture(folded.root) == picture(hooked.root)
+
+
+def test_an_unknown_hook_is_not_done_before(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no hook of this name"):
+        core.run_hook("of-tomorrow", str(build(tmp_path / "root", {})))
+    with pytest.raises(ValueError, match="600 words"):
+        core.run_hook("create-symlinks", str(tmp_path / "root"), links=["a::/b"] * 600)
+
+
 # --- special roots ---
 
 
