@@ -59,7 +59,7 @@ def _intel_rdt(item: Json) -> str:
     return " ".join(f"{name}={value}" for name, value in item.items())
 
 
-_WORDS = {
+_WORDS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "env": ("variable", str),
     "deviceNodes": ("node", _node),
     "netDevices": ("interface", _net_device),

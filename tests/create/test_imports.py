@@ -68,7 +68,7 @@ ASKING = {"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}}
 
 
 def _modules(report: str) -> set[str]:
-    """What -X importtime tells of; __future__, which every module but the hot ones brings along, is not worth a word."""
+    """What -X importtime tells of, but for __future__, which every module brings along that is not hot."""
     lines = [line for line in report.splitlines() if line.startswith("import time:")]
     return {line.rpartition("|")[2].strip() for line in lines} - {"imported package", "__future__"}
 
