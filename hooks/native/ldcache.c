@@ -3,7 +3,8 @@
  *
  *     profile     whose ldconfig             ldprofile.c
  *     directories ld.so.conf, built-in ones  ldconf.c
- *     search      files, links, entries      ldscan.c, elf.c
+ *     listing     names, files, link texts   ldlist.c, elf.c
+ *     search      links, entries             ldscan.c
  *     encode      order, strings, file       here
  *
  * The file: a header of 48 bytes, the entries of 24 bytes in descending order of names (the loader searches by halves),

@@ -1,14 +1,9 @@
 /*
- * The search itself: read the directories, look into the files, keep the soname links, collect the cache's entries.
+ * The second half of the search: walk the directories in ldconfig's order, keep the soname links, collect the entries.
  *
- * It happens in two steps. First all directories are listed and, by two threads, every file is read and every link's text
- * fetched: this is where the time goes (the first lookup of a name on an overlay costs ten microseconds), and nothing here
- * depends on an order, because ldconfig changes links only. Then one thread walks the directories in ldconfig's order and
- * does what ldconfig does, from the tables in memory: most links of a library directory lead to a neighbour, so neither
- * they nor the soname links need to be looked up. Wherever a table cannot know the answer, the kernel is asked.
- *
- * Files of the host that will be mounted later are read in the place of their mount points (ld_source), so that a cache can
- * be made before the container is.
+ * One thread does what ldconfig does, from the tables that ldlist.c made: most links of a library directory lead to a
+ * neighbour, so neither they nor the soname links need to be looked up. Wherever a table cannot know the answer, the
+ * kernel is asked.
  *
  * Our own changes are entered into the table of the directory at hand. A soname with a slash changes some other
  * directory; after that no older listing is believed (`state`).
@@ -19,13 +14,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
-enum { NAMES = 65536, THREADS = 8, HOPS = 40, FEW = 24 };
+enum { HOPS = 40 };
 
 struct ld_aout {
     struct ld_aout *next;
@@ -33,315 +24,6 @@ struct ld_aout {
     ino_t ino;
     const char *soname;
 };
-
-/* ---- names ---- */
-
-static bool begins(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
-static bool ends(const char *text, size_t length, const char *with)
-{
-    size_t size = strlen(with);
-
-    return length >= size && !memcmp(text + length - size, with, size);
-}
-
-static bool library_name(const char *name)
-{
-    if ((begins(name, "lib") || begins(name, "ld-")) && strstr(name, ".so"))
-        return true;
-    return begins(name, "ld.so.") || begins(name, "ld64.so.");
-}
-
-/* Leftovers of prelink, RPM and dpkg. */
-static bool temporary_name(const struct ld_profile *profile, const char *name)
-{
-    static const char prelink[] = ".#prelink#.";
-    size_t length = strlen(name);
-
-    if (ends(name, length, ".#prelink#"))
-        return true;
-    if (length >= 17 && !memcmp(name + length - 17, prelink, sizeof prelink - 1))
-        return true;
-    return !profile->old && (strchr(name, ';') || ends(name, length, ".dpkg-new") || ends(name, length, ".dpkg-tmp"));
-}
-
-/* Whether ldconfig looks at an entry of this directory at all. */
-static bool wanted(const struct ld_work *work, const struct ld_dir *dir, const char *name, uint8_t type)
-{
-    bool subdirectory = !dir->hwcaps && ld_hwcap_bit(work->profile, name);
-
-    if (type == DT_DIR && !subdirectory)
-        return false;
-    if (type != DT_REG && type != DT_LNK && type != DT_DIR)
-        return false;
-    if (!library_name(name) && (type == DT_REG || (!dir->hwcaps && !subdirectory)))
-        return false;
-    return !temporary_name(work->profile, name);
-}
-
-/* ---- listing ---- */
-
-static uint32_t hash(const char *name)
-{
-    uint32_t value = 2166136261u;
-
-    while (*name)
-        value = (value ^ (unsigned char)*name++) * 16777619u;
-    return value;
-}
-
-static uint32_t *slot(const struct ld_dir *dir, const char *name)
-{
-    size_t at = hash(name) & dir->mask;
-
-    while (dir->table[at] && strcmp(dir->entries[dir->table[at] - 1].name, name))
-        at = (at + 1) & dir->mask;
-    return &dir->table[at];
-}
-
-static struct ld_entry *find(const struct ld_dir *dir, const char *name)
-{
-    uint32_t at = dir->table ? *slot(dir, name) : 0;
-
-    return at ? &dir->entries[at - 1] : NULL;
-}
-
-static int add_name(struct ld_work *work, struct ld_dir *dir, const char *name, uint8_t type)
-{
-    if (++work->names > NAMES)
-        return -E2BIG;
-    dir->entries = arena_grow(&work->arena, dir->entries, dir->count, &dir->room, sizeof *dir->entries);
-    char *copy = dir->entries ? arena_text(&work->arena, name, strlen(name)) : NULL;
-    if (!copy)
-        return -ENOMEM;
-    dir->entries[dir->count++] = (struct ld_entry){.name = copy, .type = type};
-    return 0;
-}
-
-static uint8_t type_of(const struct ld_dir *dir, const struct dirent64 *entry)
-{
-    struct stat st;
-
-    if (entry->d_type != DT_UNKNOWN)
-        return entry->d_type;
-    return fstatat(dir->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ? DT_UNKNOWN : IFTODT(st.st_mode);
-}
-
-static int read_names(struct ld_work *work, struct ld_dir *dir)
-{
-    _Alignas(struct dirent64) char buffer[32768];
-
-    for (;;) {
-        long got = syscall(SYS_getdents64, dir->fd, buffer, sizeof buffer);
-        int rc = got < 0 ? -errno : root_late(work->root);
-        if (rc || !got)
-            return rc;
-        for (char *at = buffer; !rc && at < buffer + got;) {
-            struct dirent64 *entry = (struct dirent64 *)(void *)at;
-            at += entry->d_reclen;
-            uint8_t type = type_of(dir, entry);
-            if (wanted(work, dir, entry->d_name, type))
-                rc = add_name(work, dir, entry->d_name, type);
-        }
-        if (rc)
-            return rc;
-    }
-}
-
-/* The table has room for a link beside each entry, so that it never moves while entries are pointed at. */
-static int make_table(struct ld_work *work, struct ld_dir *dir)
-{
-    size_t size = 16;
-
-    while (size < 4 * dir->count + 4)
-        size *= 2;
-    dir->room = 2 * dir->count + 1;
-    struct ld_entry *entries = arena_get(&work->arena, dir->room * sizeof *entries);
-    dir->table = arena_get(&work->arena, size * sizeof *dir->table);
-    if (!entries || !dir->table)
-        return -ENOMEM;
-    if (dir->count)
-        memcpy(entries, dir->entries, dir->count * sizeof *entries);
-    dir->entries = entries;
-    dir->mask = size - 1;
-    dir->scanned = dir->count;
-    for (size_t i = 0; i < dir->count; i++)
-        *slot(dir, dir->entries[i].name) = (uint32_t)i + 1;
-    return 0;
-}
-
-static const struct ld_source *find_source(const struct ld_work *work, dev_t dev, ino_t ino)
-{
-    for (size_t i = 0; i < work->source_count; i++)
-        if (work->sources[i].dev == dev && work->sources[i].ino == ino)
-            return &work->sources[i];
-    return NULL;
-}
-
-static int open_dir(const struct ld_work *work, struct ld_dir *dir)
-{
-    const struct ld_source *source = find_source(work, dir->dev, dir->ino);
-
-    dir->lent = source != NULL;
-    if (!source)
-        return root_directory(work->root, dir->path, &dir->foreign);
-    dir->foreign = true;
-    int fd = open(source->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-static int list(struct ld_work *work, struct ld_dir *dir)
-{
-    int old = dir->fd;
-
-    close_fd(&old);
-    dir->fd = open_dir(work, dir);
-    dir->listed = true;
-    dir->state = work->state;
-    dir->entries = NULL;
-    dir->count = dir->room = 0;
-    if (dir->fd < 0)  /* a file in the place of a directory, or gone meanwhile: as if it were empty */
-        return dir->fd == -ETIMEDOUT || dir->fd == -EMFILE || dir->fd == -ENFILE ? dir->fd : make_table(work, dir);
-    int rc = read_names(work, dir);
-    return rc == -ENOENT ? make_table(work, dir) : rc ? rc : make_table(work, dir);
-}
-
-/* ---- looking into files, by several threads ---- */
-
-struct job {
-    const struct ld_dir *dir;
-    struct ld_entry *entry;
-};
-
-struct crew {
-    const struct ld_work *work;
-    struct job *jobs;
-    size_t count;
-    atomic_size_t next;
-    atomic_int rc;
-};
-
-struct worker {
-    struct crew *crew;
-    struct arena arena;
-    pthread_t thread;
-    bool running;
-};
-
-static int look(const struct ld_work *work, struct arena *arena, int fd, const struct stat *st, struct ld_entry *entry)
-{
-    const struct ld_source *source = find_source(work, st->st_dev, st->st_ino);
-    cleanup_fd int lent = source ? open(source->source, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
-    struct elf_facts facts;
-    struct stat lent_st;
-
-    if (source) {
-        if (lent < 0 || fstat(lent, &lent_st) || !S_ISREG(lent_st.st_mode))
-            return 0;
-        fd = lent;
-        st = &lent_st;
-    }
-    entry->library = elf_read(fd, (uint64_t)st->st_size, work->profile, &facts);
-    if (!entry->library)
-        return 0;
-    entry->aout = facts.aout;
-    entry->flags = facts.flags;
-    entry->isa = (uint8_t)facts.isa;
-    entry->dev = st->st_dev;
-    entry->ino = st->st_ino;
-    if (facts.named)
-        entry->soname = arena_text(arena, facts.soname, strlen(facts.soname));
-    return facts.named && !entry->soname ? -ENOMEM : 0;
-}
-
-static int fetch_target(const struct ld_dir *dir, struct arena *arena, struct ld_entry *entry)
-{
-    char text[4096];
-    ssize_t length = readlinkat(dir->fd, entry->name, text, sizeof text);
-
-    if (length <= 0 || (size_t)length >= sizeof text)
-        return 0;  /* whoever needs the target asks the kernel */
-    entry->target = arena_text(arena, text, (size_t)length);
-    return entry->target ? 0 : -ENOMEM;
-}
-
-static int do_job(const struct ld_work *work, struct arena *arena, const struct job *job)
-{
-    struct stat st;
-
-    if (job->entry->type == DT_LNK)
-        return fetch_target(job->dir, arena, job->entry);
-    cleanup_fd int fd = root_entry(job->dir->fd, job->entry->name, job->dir->foreign, &st);
-    if (fd < 0)
-        return fd == -EMFILE || fd == -ENFILE ? fd : 0;
-    return look(work, arena, fd, &st, job->entry);
-}
-
-static void *work_off(void *self)
-{
-    struct worker *worker = self;
-    struct crew *crew = worker->crew;
-
-    while (!atomic_load(&crew->rc)) {
-        size_t at = atomic_fetch_add(&crew->next, 1);
-        if (at >= crew->count)
-            break;
-        int rc = do_job(crew->work, &worker->arena, &crew->jobs[at]);
-        if (!rc)
-            rc = root_late(crew->work->root);
-        if (rc)
-            atomic_store(&crew->rc, rc);
-    }
-    return NULL;
-}
-
-static int run(struct ld_work *work, struct job *jobs, size_t count, unsigned threads)
-{
-    struct crew crew = {.work = work, .jobs = jobs, .count = count};
-    struct worker workers[THREADS] = {0};
-
-    if (count < FEW || threads < 1)
-        threads = 1;
-    if (threads > THREADS)
-        threads = THREADS;
-    for (unsigned i = 0; i < threads; i++) {
-        workers[i].crew = &crew;
-        workers[i].arena.limit = work->arena.limit / threads;
-        /* a thread that cannot be had is no error: those that run do its part */
-        workers[i].running = i && !pthread_create(&workers[i].thread, NULL, work_off, &workers[i]);
-    }
-    work_off(&workers[0]);
-    for (unsigned i = 0; i < threads; i++) {
-        if (workers[i].running)
-            pthread_join(workers[i].thread, NULL);
-        arena_merge(&work->arena, &workers[i].arena);
-    }
-    return atomic_load(&crew.rc);
-}
-
-static int prepare(struct ld_work *work, size_t from, size_t to, unsigned threads)
-{
-    size_t count = 0;
-
-    for (size_t i = from; i < to; i++) {
-        int rc = list(work, work->dirs[i]);
-        if (rc)
-            return rc;
-        count += work->dirs[i]->count;
-    }
-    struct job *jobs = arena_get(&work->arena, count * sizeof *jobs);
-    if (!jobs)
-        return -ENOMEM;
-    count = 0;
-    for (size_t i = from; i < to; i++)
-        for (size_t j = 0; j < work->dirs[i]->count; j++)
-            if (work->dirs[i]->entries[j].type != DT_DIR)
-                jobs[count++] = (struct job){work->dirs[i], &work->dirs[i]->entries[j]};
-    return run(work, jobs, count, threads);
-}
 
 /* ---- one directory, in ldconfig's order ---- */
 
@@ -379,7 +61,7 @@ static struct ld_entry *follow(const struct ld_dir *dir, struct ld_entry *entry)
     for (int hops = 0; entry && entry->type == DT_LNK && hops < HOPS; hops++) {
         if (!entry->target || strchr(entry->target, '/') || !strcmp(entry->target, ".") || !strcmp(entry->target, ".."))
             return NULL;
-        entry = find(dir, entry->target);
+        entry = ld_find(dir, entry->target);
     }
     return entry && entry->type == DT_REG ? entry : NULL;
 }
@@ -463,12 +145,12 @@ static int look_behind(struct walk *walk, struct ld_entry *entry, struct ld_entr
         return -ENOMEM;
     cleanup_fd int fd = root_regular(walk->work->root, path, &st);
     if (fd >= 0)
-        return look(walk->work, &walk->work->arena, fd, &st, what);
+        return ld_look(walk->work, &walk->work->arena, fd, &st, what);
     if (our_trouble(fd))
         return fd;
     cleanup_fd int lent = st.st_mode ? -ENOENT : open_lent(walk->work, walk->dir, entry, &st);
     if (lent >= 0)
-        return look(walk->work, &walk->work->arena, lent, &st, what);
+        return ld_look(walk->work, &walk->work->arena, lent, &st, what);
     if (!st.st_mode)
         remove_stale(walk, entry);
     else if (S_ISDIR(st.st_mode) && !walk->dir->hwcaps && ld_hwcap_bit(walk->work->profile, entry->name))
@@ -499,7 +181,7 @@ static bool stays_link(const char *name, const char *soname)
 {
     size_t length = strlen(name);
 
-    return !strcmp(name, soname) || (ends(name, length, ".so") && !strncmp(name, soname, length));
+    return !strcmp(name, soname) || (length >= 3 && !strcmp(name + length - 3, ".so") && !strncmp(name, soname, length));
 }
 
 /* The types that may replace each other under one soname, glibc <= 2.36. */
@@ -514,7 +196,7 @@ static void mix_types(struct lib *known, int flags)
 static void add_lib(struct walk *walk, const struct lib *lib)
 {
     const struct ld_profile *profile = walk->work->profile;
-    size_t at = hash(lib->soname) & walk->mask;
+    size_t at = ld_hash(lib->soname) & walk->mask;
 
     while (walk->table[at] && strcmp(walk->libs[walk->table[at] - 1].soname, lib->soname))
         at = (at + 1) & walk->mask;
@@ -605,9 +287,9 @@ static int judge_by_table(const struct walk *walk, const struct lib *lib)
 {
     if (!plain_name(lib->soname) || !trusted(walk))
         return -1;
-    struct ld_entry *there = find(walk->dir, lib->soname);
+    struct ld_entry *there = ld_find(walk->dir, lib->soname);
     if (!there)
-        return wanted(walk->work, walk->dir, lib->soname, DT_REG) ? MAKE : -1;
+        return ld_wanted(walk->work, walk->dir, lib->soname, DT_REG) ? MAKE : -1;
     if (there->type == 0)
         return MAKE;
     if (there->type == DT_REG)
@@ -665,7 +347,7 @@ static void remember_link(struct walk *walk, const struct lib *lib)
     }
     if (!trusted(walk))
         return;
-    uint32_t *place = slot(dir, lib->soname);
+    uint32_t *place = ld_slot(dir, lib->soname);
     if (!*place) {
         dir->entries[dir->count++] = (struct ld_entry){.name = lib->soname};
         *place = (uint32_t)dir->count;
@@ -782,12 +464,12 @@ static int walk_dir(struct ld_work *work, struct ld_dir *dir)
 /* Searches the queued directories, which may queue more; fills work->items in ldconfig's order of insertion. */
 int ld_scan(struct ld_work *work, unsigned threads)
 {
-    int rc = prepare(work, 0, work->dir_count, threads);
+    int rc = ld_prepare(work, 0, work->dir_count, threads);
 
     for (size_t i = 0; !rc && i < work->dir_count; i++) {
         struct ld_dir *dir = work->dirs[i];
         if (!dir->listed || dir->state != work->state)
-            rc = prepare(work, i, i + 1, threads);
+            rc = ld_prepare(work, i, i + 1, threads);
         if (!rc)
             rc = walk_dir(work, dir);
     }

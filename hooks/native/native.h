@@ -212,7 +212,7 @@ struct ld_dir {
     ino_t ino;
     const char *hwcaps;           /* name of a glibc-hwcaps subdirectory, or NULL */
     int type;                     /* libc type demanded by a `dir=type` line, 0: any */
-    /* filled by ldscan.c */
+    /* filled by ldlist.c */
     int fd;
     bool listed, foreign, lent;   /* lent: a directory of the host, seen before it is mounted */
     unsigned state;               /* the tree's state that the listing shows */
@@ -263,7 +263,22 @@ int ld_conf_folder(struct ld_work *work, const char *path, int type);
 int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir);
 bool ld_glob(const char *pattern, const char *name);
 
-/* ldscan.c */
+/* ldlist.c: what the directories hold */
+
+/* Lists the directories from..to of the work's list and looks into their files. */
+int ld_prepare(struct ld_work *work, size_t from, size_t to, unsigned threads);
+
+/* What one file is; `entry` gets the answer. */
+int ld_look(const struct ld_work *work, struct arena *arena, int fd, const struct stat *st, struct ld_entry *entry);
+
+/* Whether ldconfig looks at an entry of this name and type (DT_REG...) in this directory at all. */
+bool ld_wanted(const struct ld_work *work, const struct ld_dir *dir, const char *name, uint8_t type);
+
+struct ld_entry *ld_find(const struct ld_dir *dir, const char *name);
+uint32_t *ld_slot(const struct ld_dir *dir, const char *name);
+uint32_t ld_hash(const char *name);
+
+/* ldscan.c: what ldconfig makes of it */
 
 int ld_scan(struct ld_work *work, unsigned threads);
 
