@@ -197,8 +197,8 @@ def install(image: Path, place: Place, interpreter: str, *, force: bool = False)
             prepare(place.real(path), *outside[path][1:])
         sync({tree, *(place.real(path).parent for path in kinds)})
 
-        for path in (place.library / "launch", *map(place.real, kinds)):
-            rename(path)
+        for real in (place.library / "launch", *map(place.real, kinds)):
+            rename(real)
         for path in recorded - set(kinds) - {place.logrotate}:  # an older version had them
             remove(place.real(path), {manifest["files"].get(path) for manifest in trees.values()})
         if keep:
