@@ -27,13 +27,15 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_index_left() -> Iterator[None]:
-    """Configurations of tests get an index each in /run/shim; those made meanwhile go away again."""
-    place = Path("/run/shim")
-    before = set(place.glob("index-*"))
+def nothing_left() -> Iterator[None]:
+    """Configurations of tests get an index each in /run/shim, and creates are logged; what is new goes away again."""
+    place, log = Path("/run/shim"), Path("/var/log/shim.log")
+    before, had_log = set(place.glob("index-*")), log.exists()
     yield
     for path in set(place.glob("index-*")) - before:
         path.unlink(missing_ok=True)
+    if not had_log:
+        log.unlink(missing_ok=True)
 
 
 @pytest.fixture

@@ -255,6 +255,12 @@ def test_an_odd_process_file_is_left_to_the_low_level_runtime(container: Contain
     assert container.process.read_bytes() == data
 
 
+def test_not_even_a_defect_of_ours_stops_an_exec(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    container.create(["A=1"], [])
+    monkeypatch.setattr(process, "_completed", lambda *_: 1 / 0)
+    assert container.exec([]) == []
+
+
 def test_a_process_file_that_is_a_link_is_left_alone(container: Container) -> None:
     container.create(["A=1"], [])
     target = container.process.with_name("target")

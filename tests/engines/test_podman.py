@@ -93,7 +93,7 @@ def test_a_container_keeps_its_device_over_a_restart(podman: Podman, device: Fak
     podman.run("--detach", "--name=restarted", REQUEST, script=f"{device.probe}\n{WAIT}").ok()
     podman("restart", "--time=5", "restarted").ok()
     again = seen(podman("exec", "restarted", "/bin/sh", "-c", device.probe).ok())
-    assert {**again, "env": WITH["env"]} == WITH  # the environment of exec is podman's own
+    assert again == WITH
     podman("rm", "--force", "--time=0", "restarted").ok()
 
 
