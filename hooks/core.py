@@ -20,9 +20,10 @@ class Call:
     Attributes:
         verb: "create", "state" …, "" without one.
         at: index of the verb in the command line, 0 without one.
-        injects: the verb is create or run, and not only a question for help or version.
+        injects: the verb is create, run or restore, and not only a question for help or version.
         bundle: value of --bundle, "" when the working directory is the bundle.
         config: a file other than the bundle's config.json, relative to the working directory, "" without one.
+        process: value of exec's --process, "" without one, and when only a question is asked.
         id: the container's id, "" when missing.
         root: value of --root, "" when not given.
         log: the file of --log, "" when not given, or when crun's log goes to journald or syslog.
@@ -42,6 +43,7 @@ class Call:
         "injects",
         "log",
         "log_format",
+        "process",
         "root",
         "unknown",
         "verb",
@@ -53,6 +55,7 @@ class Call:
         self.injects: bool = found.injects
         self.bundle = _text(found.bundle)
         self.config = _text(found.config)
+        self.process = _text(found.process)
         self.id = _text(found.id)
         self.root = _text(found.root)
         self.log = _text(found.log)

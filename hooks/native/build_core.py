@@ -10,11 +10,14 @@ struct call {
     const char *verb;
     int at;
     bool injects;
-    const char *bundle, *config, *id, *root, *log, *log_format, *unknown;
+    const char *bundle, *config, *process, *id, *root, *log, *log_format, *unknown;
     int devices, kept;
 };
 enum grammar grammar_of(const char *path);
 void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices);
+bool is_rootful(void);
+int run_directory(char *out, size_t room);
+void record_key(char *out, const char *name, const char *root, const char *id);
 bool asks(const char *text, size_t size);
 const char *problem(int error);
 void escape(char *out, size_t room, const char *text, bool quotes);

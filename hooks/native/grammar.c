@@ -5,7 +5,7 @@
  * that take "=false", options behind the container's id as well; from version 1.5 on the global ones also behind
  * the verb. crun reads them by argp: long options by any unambiguous beginning, letters in clusters with the value
  * at their end (-dbDIR). In both the last one wins, "--" ends the options, and a value is the next word whatever
- * it looks like.
+ * it looks like. Behind exec the options end at the container's id: what follows is the command.
  *
  * One table serves both, for old and new versions alike. An option that only the other runtime knows is read as
  * there: other runtimes borrow from both. Where a real runtime would stop with an error, the reading here does not
@@ -16,64 +16,79 @@
 #include <string.h>
 
 /* Where an option may stand: before the verb, or behind this verb. */
-enum place { GLOBAL = 1, CREATE = 2, RUN = 4, RESTORE = 8 };
+enum place { GLOBAL = 1, CREATE = 2, RUN = 4, RESTORE = 8, EXEC = 16 };
 
-enum meaning { OTHER, BUNDLE, CONFIG, ROOT, LOG, LOG_FORMAT, DEVICE, HELP, VERSION };
+enum meaning { OTHER, BUNDLE, CONFIG, PROCESS, ROOT, LOG, LOG_FORMAT, DEVICE, HELP, VERSION };
+
+/* Whether a value follows; one that may follow stands in the same word, or there is none. */
+enum takes { NOTHING, MAYBE, VALUE };
 
 struct option {
     const char *name;
     char letter;
-    bool takes_value;
+    enum takes takes;
     int places[2]; /* by enum grammar */
     enum meaning meaning;
 };
 
-#define VALUE true
-#define ALL (CREATE | RUN | RESTORE)
+#define ALL (CREATE | RUN | RESTORE) /* what makes a container */
+#define EVERY (ALL | EXEC)
 
 /* Of options that begin alike the first row is taken: what every crun has stands before what newer ones added. */
 static const struct option options[] = {
-    /*                                    runc          crun                    */
-    { "debug", 0, false,                { GLOBAL,       GLOBAL }, OTHER },
-    { "log", 0, VALUE,                  { GLOBAL,       GLOBAL }, LOG },
-    { "log-format", 0, VALUE,           { GLOBAL,       GLOBAL }, LOG_FORMAT },
-    { "log-level", 0, VALUE,            { 0,            GLOBAL }, OTHER },
-    { "root", 0, VALUE,                 { GLOBAL,       GLOBAL }, ROOT },
-    { "rootless", 0, VALUE,             { GLOBAL,       GLOBAL }, OTHER },
-    { "criu", 0, VALUE,                 { GLOBAL,       0 },      OTHER },
-    { "systemd-cgroup", 0, false,       { GLOBAL,       GLOBAL }, OTHER },
-    { "cgroup-manager", 0, VALUE,       { 0,            GLOBAL }, OTHER },
-    { "version", 'v', false,            { GLOBAL,       GLOBAL }, VERSION },
-    { "version", 'V', false,            { 0,            GLOBAL }, VERSION },
-    { "help", 'h', false,               { GLOBAL | ALL, 0 },      HELP },
-    { "help", '?', false,               { 0,            GLOBAL | ALL }, HELP },
-    { "usage", 0, false,                { 0,            GLOBAL | ALL }, HELP },
-    { "bundle", 'b', VALUE,             { ALL,          ALL },    BUNDLE },
-    { "config", 0, VALUE,               { CREATE | RUN, 0 },      CONFIG },
-    { "config", 'f', VALUE,             { 0,            CREATE | RUN }, CONFIG },
-    { "detach", 'd', false,             { RUN | RESTORE, RUN | RESTORE }, OTHER },
-    { "console-socket", 0, VALUE,       { ALL,          ALL },    OTHER },
-    { "pidfd-socket", 0, VALUE,         { CREATE | RUN, 0 },      OTHER },
-    { "pid-file", 0, VALUE,             { ALL,          ALL },    OTHER },
-    { "preserve-fds", 0, VALUE,         { CREATE | RUN, CREATE | RUN }, OTHER },
-    { "program-name", 0, VALUE,         { 0,            GLOBAL | ALL }, OTHER }, /* argp's own, in no help text */
-    { "keep", 0, false,                 { RUN,          RUN },    OTHER },
-    { "no-pivot", 0, false,             { ALL,          CREATE | RUN }, OTHER },
-    { "no-subreaper", 0, false,         { RUN | RESTORE, CREATE | RUN }, OTHER },
-    { "no-new-keyring", 0, false,       { CREATE | RUN, CREATE | RUN }, OTHER },
-    { "no-mount-fallback", 0, false,    { ALL,          0 },      OTHER },
-    { "image-path", 0, VALUE,           { RESTORE,      RESTORE }, OTHER },
-    { "work-path", 0, VALUE,            { RESTORE,      RESTORE }, OTHER },
-    { "tcp-established", 0, false,      { RESTORE,      RESTORE }, OTHER },
-    { "ext-unix-sk", 0, false,          { RESTORE,      RESTORE }, OTHER },
-    { "shell-job", 0, false,            { RESTORE,      RESTORE }, OTHER },
-    { "file-locks", 0, false,           { RESTORE,      RESTORE }, OTHER },
-    { "manage-cgroups-mode", 0, VALUE,  { RESTORE,      RESTORE }, OTHER },
-    { "empty-ns", 0, VALUE,             { RESTORE,      0 },      OTHER },
-    { "auto-dedup", 0, false,           { RESTORE,      0 },      OTHER },
-    { "lazy-pages", 0, false,           { RESTORE,      0 },      OTHER },
-    { "lsm-profile", 0, VALUE,          { RESTORE,      RESTORE }, OTHER },
-    { "lsm-mount-context", 0, VALUE,    { RESTORE,      RESTORE }, OTHER },
+    /*                                  runc                    crun                         */
+    { "debug", 0, NOTHING,              { GLOBAL,               GLOBAL },                 OTHER },
+    { "log", 0, VALUE,                  { GLOBAL,               GLOBAL },                 LOG },
+    { "log-format", 0, VALUE,           { GLOBAL,               GLOBAL },                 LOG_FORMAT },
+    { "log-level", 0, VALUE,            { 0,                    GLOBAL },                 OTHER },
+    { "root", 0, VALUE,                 { GLOBAL,               GLOBAL },                 ROOT },
+    { "rootless", 0, VALUE,             { GLOBAL,               GLOBAL },                 OTHER },
+    { "criu", 0, VALUE,                 { GLOBAL,               0 },                      OTHER },
+    { "systemd-cgroup", 0, NOTHING,     { GLOBAL,               GLOBAL },                 OTHER },
+    { "cgroup-manager", 0, VALUE,       { 0,                    GLOBAL },                 OTHER },
+    { "version", 'v', NOTHING,          { GLOBAL,               GLOBAL },                 VERSION },
+    { "version", 'V', NOTHING,          { 0,                    GLOBAL },                 VERSION },
+    { "help", 'h', NOTHING,             { GLOBAL | EVERY,       0 },                      HELP },
+    { "help", '?', NOTHING,             { 0,                    GLOBAL | EVERY },         HELP },
+    { "usage", 0, NOTHING,              { 0,                    GLOBAL | EVERY },         HELP },
+    { "bundle", 'b', VALUE,             { ALL,                  ALL },                    BUNDLE },
+    { "config", 0, VALUE,               { CREATE | RUN,         0 },                      CONFIG },
+    { "config", 'f', VALUE,             { 0,                    CREATE | RUN },           CONFIG },
+    { "detach", 'd', NOTHING,           { RUN | RESTORE | EXEC, RUN | RESTORE | EXEC },   OTHER },
+    { "console-socket", 0, VALUE,       { EVERY,                EVERY },                  OTHER },
+    { "pidfd-socket", 0, VALUE,         { CREATE | RUN | EXEC,  0 },                      OTHER },
+    { "pid-file", 0, VALUE,             { EVERY,                EVERY },                  OTHER },
+    { "preserve-fds", 0, VALUE,         { CREATE | RUN | EXEC,  CREATE | RUN | EXEC },    OTHER },
+    { "program-name", 0, VALUE,         { 0,                    GLOBAL | EVERY },         OTHER }, /* argp's own */
+    { "keep", 0, NOTHING,               { RUN,                  RUN },                    OTHER },
+    { "no-pivot", 0, NOTHING,           { ALL,                  CREATE | RUN },           OTHER },
+    { "no-subreaper", 0, NOTHING,       { RUN | RESTORE | EXEC, CREATE | RUN },           OTHER },
+    { "no-new-keyring", 0, NOTHING,     { CREATE | RUN,         CREATE | RUN },           OTHER },
+    { "no-mount-fallback", 0, NOTHING,  { ALL,                  0 },                      OTHER },
+    { "image-path", 0, VALUE,           { RESTORE,              RESTORE },                OTHER },
+    { "work-path", 0, VALUE,            { RESTORE,              RESTORE },                OTHER },
+    { "tcp-established", 0, NOTHING,    { RESTORE,              RESTORE },                OTHER },
+    { "ext-unix-sk", 0, NOTHING,        { RESTORE,              RESTORE },                OTHER },
+    { "shell-job", 0, NOTHING,          { RESTORE,              RESTORE },                OTHER },
+    { "file-locks", 0, NOTHING,         { RESTORE,              RESTORE },                OTHER },
+    { "manage-cgroups-mode", 0, VALUE,  { RESTORE,              RESTORE },                OTHER },
+    { "empty-ns", 0, VALUE,             { RESTORE,              0 },                      OTHER },
+    { "auto-dedup", 0, NOTHING,         { RESTORE,              0 },                      OTHER },
+    { "lazy-pages", 0, NOTHING,         { RESTORE,              0 },                      OTHER },
+    { "lsm-profile", 0, VALUE,          { RESTORE,              RESTORE },                OTHER },
+    { "lsm-mount-context", 0, VALUE,    { RESTORE,              RESTORE },                OTHER },
+    { "process", 'p', VALUE,            { EXEC,                 EXEC },                   PROCESS },
+    { "tty", 't', MAYBE,                { EXEC,                 EXEC },                   OTHER },
+    { "env", 'e', VALUE,                { EXEC,                 EXEC },                   OTHER },
+    { "user", 'u', VALUE,               { EXEC,                 EXEC },                   OTHER },
+    { "cap", 'c', VALUE,                { EXEC,                 EXEC },                   OTHER },
+    { "cwd", 0, VALUE,                  { EXEC,                 EXEC },                   OTHER },
+    { "additional-gids", 'g', VALUE,    { EXEC,                 0 },                      OTHER },
+    { "process-label", 0, VALUE,        { EXEC,                 EXEC },                   OTHER },
+    { "apparmor", 0, VALUE,             { EXEC,                 EXEC },                   OTHER },
+    { "no-new-privs", 0, NOTHING,       { EXEC,                 EXEC },                   OTHER },
+    { "cgroup", 0, VALUE,               { EXEC,                 EXEC },                   OTHER },
+    { "ignore-paused", 0, NOTHING,      { EXEC,                 0 },                      OTHER },
 };
 
 /* Ours. Not in the table: it takes no part in crun's abbreviations, whose meaning it must not change. */
@@ -150,7 +165,7 @@ static struct word as_option(const struct option *option, const char *value)
 {
     if (!option)
         return (struct word){ .kind = UNKNOWN, .value = value };
-    return (struct word){ KNOWN, option->meaning, value, option->takes_value && !value };
+    return (struct word){ KNOWN, option->meaning, value, option->takes == VALUE && !value };
 }
 
 /* -dbDIR: letters without value, then at most one that takes what is left of the word or else the next word. */
@@ -159,8 +174,9 @@ static struct word read_cluster(int place, const char *letters)
     for (; *letters; letters++) {
         const struct option *option = by_letter(CRUN, place, *letters);
         bool last = letters[1] == '\0';
-        if (!option || option->takes_value || option->meaning != OTHER || last)
-            return as_option(option, option && option->takes_value && !last ? letters + 1 : NULL);
+        bool takes = option && option->takes != NOTHING;
+        if (!option || takes || option->meaning != OTHER || last)
+            return as_option(option, takes && !last ? letters + 1 : NULL);
     }
     return as_option(NULL, NULL);
 }
@@ -220,6 +236,8 @@ static void note(enum grammar grammar, const struct word *word, const char *valu
         call->bundle = grammar == RUNC && !*value ? NULL : value;
     if (word->meaning == CONFIG)
         call->config = config_path(grammar, value);
+    if (word->meaning == PROCESS)
+        call->process = *value ? value : NULL;
     if (word->meaning == ROOT)
         call->root = value;
     if (word->meaning == LOG)
@@ -228,15 +246,28 @@ static void note(enum grammar grammar, const struct word *word, const char *valu
         call->log_format = value;
 }
 
-static bool creates(const char *verb)
+static int place_of(const char *verb)
 {
-    return strcmp(verb, "create") == 0 || strcmp(verb, "run") == 0;
+    static const struct { const char *name; int place; } verbs[] = {
+        { "create", CREATE }, { "run", RUN }, { "restore", RESTORE }, { "exec", EXEC },
+    };
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(verb, verbs[i].name) == 0)
+            return verbs[i].place;
+    return 0;
 }
 
-/* Of several readings the first counts that creates a container, else the first. */
+/* How much a verb is to us: most when it makes a container. */
+static int weight(const char *verb)
+{
+    int place = place_of(verb);
+    return place & ALL ? 2 : place == EXEC;
+}
+
+/* Of several readings the first counts that makes a container, then the first that is an exec, else the first. */
 static void take_verb(int at, char *const argv[], struct call *call)
 {
-    if (call->verb && (creates(call->verb) || !creates(argv[at])))
+    if (call->verb && weight(call->verb) >= weight(argv[at]))
         return;
     call->verb = argv[at];
     call->at = at;
@@ -282,15 +313,6 @@ static void read_globals(enum grammar grammar, int argc, char *const argv[], str
     }
 }
 
-static int place_of(const char *verb)
-{
-    if (strcmp(verb, "create") == 0)
-        return CREATE;
-    if (strcmp(verb, "run") == 0)
-        return RUN;
-    return strcmp(verb, "restore") == 0 ? RESTORE : 0;
-}
-
 /* Reads behind the verb, and takes our --device out. One without a value stays: the runtime says what is wrong. */
 static void read_verb(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions,
                       char **kept, char **devices)
@@ -309,9 +331,9 @@ static void read_verb(enum grammar grammar, int argc, char *const argv[], struct
             i += is_pair;
             continue;
         }
-        if (word.kind == OPERAND)
+        if (word.kind == OPERAND && (place != EXEC || !call->id))
             call->id = argv[i];
-        if (word.kind == END)
+        if (word.kind == END || (word.kind == OPERAND && place == EXEC))
             ended = true;
         if (word.kind == KNOWN)
             note(grammar, &word, value, call, questions);
@@ -337,7 +359,10 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
         read_verb(grammar, argc, argv, call, questions, kept, devices);
     kept[call->kept] = NULL;
 
-    call->injects = call->verb && creates(call->verb) && !questions[0] && !questions[1];
+    bool acts = is_known_verb && !questions[0] && !questions[1];
+    call->injects = acts && place_of(call->verb) & ALL;
     if (!call->injects)
         call->unknown = NULL;
+    if (!acts)
+        call->process = NULL;
 }

@@ -4,9 +4,12 @@
  *
  *     a hook                                     -> done here, see hook.c
  *     one of our commands                        -> Python, the command line
- *     a verb that does not create a container    -> the low-level runtime
+ *     a verb that makes no container             -> the low-level runtime
  *     a create in which nothing asks             -> the low-level runtime
  *     a create in which something may ask        -> Python, with what was found out here
+ *     an exec into a container with a record     -> Python, the same
+ *
+ * What is said of create holds for run and restore.
  *
  * Whoever goes on gets this process: same pid, environment, descriptors, umask, working directory; stdin is never
  * read. The program is static: LD_PRELOAD and LD_LIBRARY_PATH mean nothing to it. For Python these variables are
@@ -52,6 +55,7 @@ static struct call call;       /* what the command line says, once it is read */
 static char self[PATH_MAX];    /* where this program lies */
 static struct stat self_stat;  /* who this program is */
 static char low[PATH_MAX];     /* the low-level runtime */
+static char record[KEY_SIZE];  /* what the record of the container is called */
 
 static bool is_same(const char *a, const char *b)
 {
@@ -66,11 +70,24 @@ static const char *last_part(const char *path)
 
 /* --- giving up -------------------------------------------------------------------------------------------------- */
 
+/*
+ * The command line of the low-level runtime, where it goes on if Python cannot: an exec only lacks a variable then,
+ * and it may be the probe on which a healthy container's life depends.
+ */
+static char **otherwise;
+
+__attribute__((noreturn)) static void become_low(char *argv[]);
+
 /* Says "shim: ID: text (remedy)" on stderr and in the --log file, and ends. */
 __attribute__((noreturn, format(printf, 3, 4)))
 static void give_up(const char *id, const char *remedy, const char *form, ...)
 {
     static char text[4 * PATH_MAX], message[8 * PATH_MAX];
+    if (otherwise) {
+        char **argv = otherwise;
+        otherwise = NULL;
+        become_low(argv);
+    }
     va_list arguments;
     va_start(arguments, form);
     vsnprintf(text, sizeof text, form, arguments);
@@ -204,7 +221,7 @@ static void find_by_search(const char *name)
             "there is no low-level runtime: no %s%s in the directories for programs or in PATH", names[0], second);
 }
 
-__attribute__((noreturn)) static void become_low(char *argv[])
+static void become_low(char *argv[])
 {
     argv[0] = low;
     execve(low, argv, environ);
@@ -267,6 +284,11 @@ static bool does_config_ask(void)
             break;
     }
     return size <= MAX_CONFIG && asks(text, size);
+}
+
+static bool may_ask(void)
+{
+    return call.devices || call.unknown || is_configured() || does_config_ask();
 }
 
 /* --- Python ----------------------------------------------------------------------------------------------------- */
@@ -439,7 +461,7 @@ static void add_ignored_signals(void)
         add_joined("sigign=", pipe && size ? "PIPE,XFSZ" : pipe ? "PIPE" : "XFSZ");
 }
 
-/* Hands the create over with all that was found out; shim/create/verdict.py reads it. */
+/* Hands the call over with all that was found out; shim/create/verdict.py reads it. */
 __attribute__((noreturn)) static void become_create(const char *name, char *const kept[], char *const devices[])
 {
     prepare_python("create");
@@ -451,8 +473,10 @@ __attribute__((noreturn)) static void become_create(const char *name, char *cons
     add_key("bundle=", call.bundle);
     /* a plain name is crun's word for the bundle's file; here it is one in the working directory */
     add_key(call.config && !strchr(call.config, '/') ? "config=./" : "config=", call.config);
+    add_key("process=", call.process);
     add_key("id=", call.id);
     add_key("root=", call.root);
+    add_key("key=", record);
     add_key("log=", call.log);
     add_key("log-format=", call.log_format);
     for (int i = 0; i < call.devices; i++)
@@ -491,9 +515,12 @@ int main(int argc, char *argv[])
         find_by_search(name);
     if (grammar_of(low) != grammar_of(name))
         parse_call(grammar_of(low), argc, argv, &call, kept, devices);
-    if (!call.injects)
-        become_low(kept);
-    if (call.devices || call.unknown || is_configured() || does_config_ask())
+    record_key(record, name, call.root, call.id);
+    if (call.injects && may_ask())
         become_create(name, kept, devices);
+    if (call.process && call.id && has_record(record)) {
+        otherwise = kept;
+        become_create(name, kept, devices);
+    }
     become_low(kept);
 }

@@ -38,10 +38,11 @@ enum grammar { RUNC, CRUN };
 struct call {
     const char *verb;
     int at;                 /* index of the verb in argv, 0 without one */
-    bool injects;           /* create or run, and not only a question for help or version */
+    bool injects;           /* create, run or restore, and not only a question for help or version */
     const char *bundle;     /* NULL also for runc's empty --bundle, which means the working directory too */
     const char *config;     /* a file other than the bundle's config.json, relative to the working directory */
-    const char *id;
+    const char *process;    /* exec's process file, unless only a question is asked */
+    const char *id;         /* the last operand; of exec the first */
     const char *root;
     const char *log;        /* a path that can be written to: never crun's journald: or syslog: */
     const char *log_format;
@@ -62,6 +63,28 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
 
 /* scan.c: whether the bytes of a config.json could hold a request. Errs only towards true. */
 bool asks(const char *text, size_t size);
+
+/* place.c: our files of this boot. */
+
+/* Whether we are the host's root: effective uid 0, and every uid means itself. */
+bool is_rootful(void);
+
+/*
+ * Writes the path of the directory: /run/shim for the host's root, else $XDG_RUNTIME_DIR/shim. -ENOENT and others:
+ * there is no place for them.
+ */
+int run_directory(char *out, size_t room);
+
+/* A name for bytes: FNV-1a of 64 bits, over what came before, SHORT_NAME at first. */
+#define SHORT_NAME 0xcbf29ce484222325
+uint64_t short_name(uint64_t before, const char *bytes, size_t size);
+
+/* What a container's record is called: 16 hexadecimal digits and a NUL. root and id may be NULL. */
+enum { KEY_SIZE = 17 };
+void record_key(char out[KEY_SIZE], const char *name, const char *root, const char *id);
+
+/* Whether a container has a record, that is, whether a create injected something into it. */
+bool has_record(const char *key);
 
 /* report.c: what the launcher has to say when it cannot go on. */
 

@@ -4,8 +4,8 @@ runc is modelled as its library works: Go's flag package for the global options;
 are moved in front of the operands, each together with the word behind it, then the flag package reads the result. Newer
 runc (urfave/cli 3) reads from left to right instead; where the two part, as in `create -x id --bundle`, whose bundle is
 "-x" for the old one and missing for the new one, the model does not answer. crun is modelled by Python's getopt, which
-follows the same rules as the C library's. A model answers only where the runtime would go on to open the bundle;
-everything that it refuses is None.
+follows the same rules as the C library's, and behind exec, where an option may have a value, by hand. A model answers
+only where the runtime would go on to open the bundle or to look for the container; everything that it refuses is None.
 """
 
 from __future__ import annotations
@@ -40,23 +40,100 @@ RUNC_CREATE = {
     "help": False,
     "h": False,
 }
+RUNC_RESTORE = {
+    "bundle": True,
+    "b": True,
+    "console-socket": True,
+    "image-path": True,
+    "work-path": True,
+    "tcp-established": False,
+    "ext-unix-sk": False,
+    "shell-job": False,
+    "file-locks": False,
+    "manage-cgroups-mode": True,
+    "detach": False,
+    "d": False,
+    "pid-file": True,
+    "no-subreaper": False,
+    "no-pivot": False,
+    "empty-ns": True,
+    "auto-dedup": False,
+    "lazy-pages": False,
+    "lsm-profile": True,
+    "lsm-mount-context": True,
+    "help": False,
+    "h": False,
+}
 RUNC_VERBS = {
     "create": RUNC_CREATE,
     "run": RUNC_CREATE | {"detach": False, "d": False, "keep": False, "no-subreaper": False},
+    "restore": RUNC_RESTORE,
+}
+RUNC_EXEC = {
+    "console-socket": True,
+    "cwd": True,
+    "env": True,
+    "e": True,
+    "tty": False,
+    "t": False,
+    "user": True,
+    "u": True,
+    "additional-gids": True,
+    "g": True,
+    "process": True,
+    "p": True,
+    "detach": False,
+    "d": False,
+    "pid-file": True,
+    "process-label": True,
+    "apparmor": True,
+    "no-new-privs": False,
+    "cap": True,
+    "c": True,
+    "preserve-fds": True,
+    "cgroup": True,
+    "ignore-paused": False,
+    "help": False,
+    "h": False,
 }
 
 CRUN_GLOBAL = ["debug", "cgroup-manager=", "systemd-cgroup", "log=", "log-format=", "root=", "rootless=", "version"]
 CRUN_CREATE = ["bundle=", "config=", "console-socket=", "preserve-fds=", "no-pivot", "pid-file=", "no-subreaper"]
+CRUN_RESTORE = [
+    *("bundle=", "image-path=", "work-path=", "tcp-established", "ext-unix-sk", "shell-job", "detach", "pid-file="),
+    *("console-socket=", "file-locks", "manage-cgroups-mode="),
+]
 CRUN_ALWAYS = ["help", "usage", "program-name="]
 CRUN_VERBS = {
     "create": ("b:f:?", [*CRUN_CREATE, "no-new-keyring", *CRUN_ALWAYS]),
     "run": ("b:f:d?", [*CRUN_CREATE, "no-new-keyring", "detach", *CRUN_ALWAYS]),
+    "restore": ("b:d?", [*CRUN_RESTORE, *CRUN_ALWAYS]),
+}
+# option -> its letter, and "" for no value, ":" for one, "::" for one that may stand in the same word
+CRUN_EXEC = {
+    "apparmor": ("", ":"),
+    "cgroup": ("", ":"),
+    "console-socket": ("", ":"),
+    "cwd": ("", ":"),
+    "cap": ("c", ":"),
+    "detach": ("d", ""),
+    "env": ("e", ":"),
+    "no-new-privs": ("", ""),
+    "pid-file": ("", ":"),
+    "preserve-fds": ("", ":"),
+    "process-label": ("", ":"),
+    "process": ("p", ":"),
+    "tty": ("t", "::"),
+    "user": ("u", ":"),
+    "help": ("?", ""),
+    "usage": ("", ""),
+    "program-name": ("", ":"),
 }
 
 
 @dataclass
 class Accepted:
-    """A create or run that the runtime goes on with."""
+    """A create, run, restore or exec that the runtime goes on with."""
 
     verb: str
     at: int
@@ -98,7 +175,7 @@ def _go_flags(known: dict[str, bool], words: list[str]) -> tuple[dict[str, str],
 
 
 def _one_form_each(values: dict[str, str]) -> None:
-    for long in ("bundle", "detach", "help", "version"):
+    for long in ("bundle", "detach", "help", "version", "process", "env", "tty", "user", "additional-gids", "cap"):
         if long in values and long[0] in values:
             raise RefusedError(long)
         if long[0] in values:
@@ -152,9 +229,13 @@ def runc(argv: list[str]) -> Accepted | None:
     try:
         values, rest = _go_flags(RUNC_GLOBAL, argv[1:])
         _one_form_each(values)
-        if not rest or rest[0] not in RUNC_VERBS or values.get("help") in TRUE or values.get("version") in TRUE:
+        if not rest or values.get("help") in TRUE or values.get("version") in TRUE:
             return None
         verb = rest[0]
+        if verb == "exec":
+            return _runc_exec(values, rest[1:], len(argv) - len(rest))
+        if verb not in RUNC_VERBS:
+            return None
         found, operands = _go_flags(RUNC_VERBS[verb], _reordered(RUNC_VERBS[verb], rest[1:]))
         if (found, operands) != _from_left_to_right(RUNC_VERBS[verb], rest[1:]):
             return None
@@ -167,14 +248,67 @@ def runc(argv: list[str]) -> Accepted | None:
     return Accepted(verb, len(argv) - len(rest), operands[0], values | found)
 
 
+def _runc_exec(values: dict[str, str], words: list[str], at: int) -> Accepted | None:
+    """Here nothing is moved in front of the operands; without a process file they are the command, too."""
+    found, operands = _go_flags(RUNC_EXEC, words)
+    _one_form_each(found)
+    number = found.get("preserve-fds", "0")
+    if len(operands) < (1 if found.get("process") else 2) or found.get("help") in TRUE or not number.isdigit():
+        return None
+    return Accepted("exec", at, operands[0], values | found)
+
+
+def _crun_exec(values: dict[str, str], words: list[str], at: int) -> Accepted | None:
+    """argp in order: the first operand ends the options."""
+    found: dict[str, str] = {}
+    letters = {letter: (name, takes) for name, (letter, takes) in CRUN_EXEC.items() if letter}
+    rest = list(words)
+
+    def take(name: str, takes: str, joined: str | None) -> None:
+        if takes == ":" and joined is None:
+            if not rest:
+                raise RefusedError(name)
+            joined = rest.pop(0)
+        if takes == "" and joined is not None:
+            raise RefusedError(name)
+        found[name] = joined or ""
+
+    while rest and len(rest[0]) > 1 and rest[0][0] == "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        if word[1] == "-":
+            name, equals, value = word[2:].partition("=")
+            names = [name] if name in CRUN_EXEC else [known for known in CRUN_EXEC if known.startswith(name)]
+            if len(names) != 1:
+                raise RefusedError(word)
+            take(names[0], CRUN_EXEC[names[0]][1], value if equals else None)
+            continue
+        cluster = word[1:]
+        while cluster:
+            if cluster[0] not in letters:
+                raise RefusedError(word)
+            name, takes = letters[cluster[0]]
+            value, cluster = (cluster[1:], "") if takes else ("", cluster[1:])
+            take(name, takes, value or None)
+    if len(rest) < (1 if "process" in found else 2) or found.keys() & {"help", "usage"}:
+        return None
+    return Accepted("exec", at, rest[0], values | found)
+
+
 def crun(argv: list[str]) -> Accepted | None:
     """What crun 1.8 does with a command line."""
     try:
         values, rest = getopt.getopt(argv[1:], "vV?", [*CRUN_GLOBAL, *CRUN_ALWAYS])
+        if rest and rest[0] == "exec":
+            said = {name.lstrip("-"): value for name, value in values}
+            if said.keys() & {"help", "usage", "?", "version", "v", "V"}:
+                return None
+            return _crun_exec(said, rest[1:], len(argv) - len(rest))
         if not rest or rest[0] not in CRUN_VERBS:
             return None
         found, operands = getopt.getopt(rest[1:], *CRUN_VERBS[rest[0]])
-    except getopt.GetoptError:
+    except (getopt.GetoptError, RefusedError):
         return None
     said = {name.lstrip("-"): value for name, value in values + found}
     if len(operands) != 1 or said.keys() & {"help", "usage", "?", "version", "v", "V"}:

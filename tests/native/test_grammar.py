@@ -88,7 +88,45 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("or nothing that can be written to", "crun", "crun --log journald:x create x", {"log": ""}),
     ("an exact name wins over longer ones", "crun", "crun --log l create x", {"log": "l", "unknown": ""}),
     ("an abbreviation of a global option", "crun", "crun --log-f json create x", {"log_format": "json", "unknown": ""}),
-    ("restore has a bundle but no injection", "runc", "runc restore --bundle /b x", {"bundle": "/b", "injects": False}),
+    (
+        "restore is read like create",
+        "runc",
+        "runc restore --bundle /b --image-path /i --work-path /w x",
+        {"verb": "restore", "bundle": "/b", "id": "x", "injects": True},
+    ),
+    ("crun's restore, too", "crun", "crun restore -db/b --image /i x", {"bundle": "/b", "id": "x", "injects": True}),
+    ("help behind restore is a question", "runc", "runc restore --help", {"injects": False}),
+    # --- exec
+    (
+        "exec has a process file",
+        "runc",
+        "runc exec --process /p --detach x",
+        {"verb": "exec", "process": "/p", "id": "x", "injects": False},
+    ),
+    ("by its letter", "runc", "runc exec -p /p x", {"process": "/p", "id": "x"}),
+    ("in one word", "runc", "runc exec -process=/p x", {"process": "/p", "id": "x"}),
+    ("exec without a process file", "runc", "runc exec x ls", {"process": "", "id": "x"}),
+    ("an empty one is none", "runc", "runc exec --process= x ls", {"process": "", "id": "x"}),
+    ("the last process file counts", "runc", "runc exec --process /a --process /p x", {"process": "/p"}),
+    ("exec's options end at the id", "runc", "runc exec x --process /p", {"process": "", "id": "x"}),
+    ("and at crun's", "crun", "crun exec x -p /p", {"process": "", "id": "x"}),
+    ("-- ends them before it", "runc", "runc exec -- x -p /p", {"process": "", "id": "x"}),
+    ("the id may look like an option then", "runc", "runc exec -- -p x", {"process": "", "id": "-p"}),
+    ("the values of exec are no id", "runc", "runc exec -e A=b -u 0 -g 5 -c CAP --cwd / -p /p x", {"id": "x"}),
+    ("a switch of exec takes no word", "runc", "runc exec -t -d --no-new-privs --ignore-paused x ls", {"id": "x"}),
+    ("crun's tty has no next word", "crun", "crun exec --tty x -p /p", {"id": "x", "process": ""}),
+    ("but may have a value", "crun", "crun exec --tty=/dev/pts/3 -p /p x", {"id": "x", "process": "/p"}),
+    ("which ends a cluster", "crun", "crun exec -dtp x ls", {"id": "x", "process": ""}),
+    ("crun's clusters in exec", "crun", "crun exec -dp/p x", {"id": "x", "process": "/p"}),
+    ("crun's abbreviations in exec", "crun", "crun exec --pid f --proc /p x", {"id": "x", "process": "/p"}),
+    ("an exact name wins there", "crun", "crun exec --process /p --process-label l x", {"id": "x", "process": "/p"}),
+    ("help behind exec is a question", "runc", "runc exec -p /p --help x", {"process": ""}),
+    ("but not behind the id", "runc", "runc exec -p /p x --help", {"process": "/p", "id": "x"}),
+    ("nor for crun", "crun", "crun exec -p /p x -?", {"process": "/p", "id": "x"}),
+    ("newer runc has the global options behind exec", "runc", "runc exec --root /r -p /p x", {"root": "/r", "id": "x"}),
+    ("an exec behind an unknown option", "runc", "runc --new v exec -p /p x", {"verb": "exec", "process": "/p"}),
+    ("a create counts before an exec", "runc", "runc --new exec create x", {"verb": "create", "unknown": "--new"}),
+    ("a process file of another verb is none", "runc", "runc create -p /p x", {"process": ""}),
     (
         "an option of the other runtime is read as there",
         "runc",
@@ -189,15 +227,17 @@ def _help(*command: str) -> str:
 def _printed_options() -> list[tuple[str, str, str, bool]]:
     """Every option in the help texts: runtime, verb ("" for a global one), option, whether it takes a value."""
     found = []
-    for verb in ("", "create", "run"):
+    for verb in ("", "create", "run", "restore", "exec"):
         words = [verb] if verb else []
         for line in _help("runc", *words, "--help").splitlines():
             if match := re.match(r"   (--[a-z-]+)( value)?(?:, (-\w)\2?)?  ", line):
                 found += [("runc", verb, name, bool(match[2])) for name in (match[1], match[3]) if name]
+        if verb == "restore":  # Debian builds crun without it
+            continue
         for line in _help("crun", *words, "--help").splitlines():
-            if match := re.match(r" {2}(?:(-.), |    )((?:-\w, )*)(--[a-z-]+)(=\w+)?(?:  |$)", line):
+            if match := re.match(r" {2}(?:(-.), |    )((?:-\w, )*)(--[a-z-]+)(=\w+|\[=\w+\])?(?:  |$)", line):
                 names = [match[1], *re.findall(r"-\w", match[2]), match[3]]
-                found += [("crun", verb, name, bool(match[4])) for name in names if name]
+                found += [("crun", verb, name, (match[4] or "")[:1] == "=") for name in names if name]
     return found
 
 
@@ -208,16 +248,26 @@ def test_the_help_texts_are_understood() -> None:
     """The next test would prove nothing if it found nothing."""
     assert {("runc", "", "--root", True), ("runc", "run", "-b", True), ("crun", "", "-V", False)} <= set(PRINTED)
     assert {("crun", "create", "-f", True), ("crun", "run", "--no-pivot", False)} <= set(PRINTED)
-    assert len(PRINTED) > 50
+    assert {("crun", "exec", "-p", True), ("crun", "exec", "--tty", False), ("runc", "exec", "-g", True)} <= set(
+        PRINTED
+    )
+    assert {("runc", "restore", "--empty-ns", True), ("runc", "restore", "-d", False)} <= set(PRINTED)
+    assert len(PRINTED) > 120
 
 
 @pytest.mark.parametrize(("runtime", "verb", "option", "takes_value"), PRINTED, ids=str)
 def test_every_printed_option_is_known(runtime: str, verb: str, option: str, takes_value: bool) -> None:
     """An option that takes a value swallows the word behind it; one that takes none leaves it to be what it is."""
     if option.lstrip("-") in {"help", "h", "?", "usage", "version", "v", "V"}:
-        assert not core.parse_call(
-            [runtime, *filter(None, [verb]), option, *([] if verb else ["create"]), "x"], runtime
-        ).injects
+        words = [verb, "-p", "p", option] if verb == "exec" else [verb, option] if verb else [option, "create"]
+        call = core.parse_call([runtime, *words, "x"], runtime)
+        assert (call.injects, call.process) == (False, "")
+    elif verb == "exec":
+        call = core.parse_call([runtime, verb, option, "x", "-p", "p", "y"], runtime)
+        assert (call.id, call.process) == (("y", "p") if takes_value else ("x", ""))
+    elif verb == "restore":  # what it swallows is the end of the options
+        call = core.parse_call([runtime, verb, option, "--", "--root", "y", "x"], runtime)
+        assert call.root == ("y" if takes_value and runtime == "runc" else "")
     elif verb:
         call = core.parse_call([runtime, verb, option, "--device", "x", "y"], runtime)
         assert call.devices == ([] if takes_value else ["x"])
@@ -241,6 +291,11 @@ def test_recorded_calls_of_engines(trace: dict[str, Any], runtime: str) -> None:
     if creates:
         assert call.bundle == argv[argv.index("--bundle") + 1]
         assert call.id == argv[-1]
+    if trace["subcommand"] == "exec":
+        assert call.process == argv[argv.index("--process") + 1]
+        assert call.id == argv[-1]
+    else:
+        assert call.process == ""
 
 
 # --- what models and real runtimes do with odd ones ---------------------------------------------------------------
@@ -271,9 +326,9 @@ class Words:
             lambda chosen: chosen
         )
 
-    def command_lines(self) -> st.SearchStrategy[list[str]]:
-        """Command lines that are mostly right: options, the verb, options around the id."""
-        verb = st.sampled_from([["create"], ["run"], ["--", "run"], ["state"]])
+    def command_lines(self, *verbs: str) -> st.SearchStrategy[list[str]]:
+        """Command lines that are mostly right: options, one of the verbs, options around the id."""
+        verb = st.sampled_from([*([verb] for verb in verbs), ["--", verbs[-1]], ["state"]])
         ident = st.sampled_from([["id"]] * 8 + [["--", "id"], []])
         chunks = st.tuples(
             st.lists(self.before, max_size=3),
@@ -303,10 +358,13 @@ RUNC = Words(
     whole=_words("--root=/r -log-format=json --log= --help=false -h=0 --debug=T -b=/nope4 --bundle="),
     wrong=_words("---debug -= --unknown -bx --help -v --keep=maybe --device=x --no-pivot=1"),
 )
-CRUN = Words(
-    before={f"--{name.rstrip('=')}": name.endswith("=") for name in models.CRUN_GLOBAL if name != "version"}
+CRUN_BEFORE = (
+    {f"--{name.rstrip('=')}": name.endswith("=") for name in models.CRUN_GLOBAL if name != "version"}
     | dict.fromkeys(_words("--log-f --roo --rootl --cg --program-name"), True)
-    | {"--sys": False},
+    | {"--sys": False}
+)
+CRUN = Words(
+    before=CRUN_BEFORE,
     behind={f"--{name.rstrip('=')}": name.endswith("=") for name in models.CRUN_CREATE}
     | dict.fromkeys(_words("-b -f --bun --b --pid --pre --cons -db -ddf"), True)
     | dict.fromkeys(_words("--no-s --detach -d"), False),
@@ -315,13 +373,45 @@ CRUN = Words(
 )
 
 
+RUNC_RESTORE = Words(
+    before=_dashed(_without_questions(models.RUNC_GLOBAL)),
+    behind=_dashed(_without_questions(models.RUNC_RESTORE)),
+    whole=_words("--root=/r --log= --help=false -b=/nope4 --bundle= --image-path=i --lazy-pages=false"),
+    wrong=_words("---debug --unknown -bx --help -v --keep --device=x --preserve-fds=1"),
+)
+RUNC_EXEC = Words(
+    before=_dashed(_without_questions(models.RUNC_GLOBAL)),
+    behind=_dashed(_without_questions(models.RUNC_EXEC)),
+    whole=_words("--root=/r --log= --process=/p -p=/q -e=A=b --process= --tty=false -u=0:0 --preserve-fds=2"),
+    wrong=_words("---debug --unknown -px --help -v --bundle --device=x -td"),
+)
+CRUN_RESTORE = Words(
+    before=CRUN_BEFORE,
+    behind={f"--{name.rstrip('=')}": name.endswith("=") for name in models.CRUN_RESTORE}
+    | dict.fromkeys(_words("-b --bun --pid --im --w --m -db"), True)
+    | dict.fromkeys(_words("--sh --tc --det -d"), False),
+    whole=_words("--log-f=json --roo=/r -b/nope5 -b=/nope6 --bundle= --bu=/nope4 --image=i"),
+    wrong=_words("--p --l -- -? -v --usage --unknown -x -f -dx --= --de --e --version"),
+)
+CRUN_EXEC = Words(
+    before=CRUN_BEFORE,
+    behind={f"--{name}": takes == ":" for name, (_, takes) in models.CRUN_EXEC.items() if name not in {"help", "usage"}}
+    | dict.fromkeys(_words("-p -u -e -c -dp -de --proc --process-l --e --us --cw --ca --pid"), True)
+    | dict.fromkeys(_words("-t -d -dt --tt --no --det"), False),
+    whole=_words("--process=/p --tty=/t -t/t -dtp -p/q -p=/q --proc=/p -eA=b -dp/q --process= --pre=1"),
+    wrong=_words("--p --pro --c -- -? -v --usage --unknown -x -dx --= --us --no-new=1 -b/b"),
+)
+
+
 def agree(argv: list[str], runtime: str, accepted: models.Accepted | None) -> None:
     """What the model's runtime accepts, the C grammar reads in the same way."""
     if accepted is None:
         return
     call = core.parse_call(argv, runtime)
-    assert (call.verb, call.at, call.injects, call.unknown) == (accepted.verb, accepted.at, True, "")
+    assert (call.verb, call.at, call.unknown) == (accepted.verb, accepted.at, "")
     said = accepted.values
+    assert call.injects == (accepted.verb != "exec")
+    assert call.process == said.get("process", "")
     assert call.bundle == said.get("bundle", "")
     assert call.id == accepted.id
     assert call.root == said.get("root", "")
@@ -331,7 +421,7 @@ def agree(argv: list[str], runtime: str, accepted: models.Accepted | None) -> No
 
 
 @settings(max_examples=2000, deadline=None)
-@given(RUNC.command_lines())
+@given(RUNC.command_lines("create", "run"))
 @example(["r", "create", "--bundle", "--", "x"])
 @example(["r", "--log", "create", "run", "x", "-b=/nope4"])
 def test_the_grammar_agrees_with_the_model_of_runc(argv: list[str]) -> None:
@@ -339,10 +429,37 @@ def test_the_grammar_agrees_with_the_model_of_runc(argv: list[str]) -> None:
 
 
 @settings(max_examples=2000, deadline=None)
-@given(CRUN.command_lines())
+@given(CRUN.command_lines("create", "run"))
 @example(["r", "--log-f", "json", "run", "-db/nope5", "x"])
 def test_the_grammar_agrees_with_the_model_of_crun(argv: list[str]) -> None:
     agree(argv, "crun", models.crun(argv))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(RUNC_RESTORE.command_lines("restore"), CRUN_RESTORE.command_lines("restore"))
+def test_the_grammar_agrees_with_the_models_of_restore(for_runc: list[str], for_crun: list[str]) -> None:
+    agree(for_runc, "runc", models.runc(for_runc))
+    agree(for_crun, "crun", models.crun(for_crun))
+
+
+@settings(max_examples=2000, deadline=None)
+@given(RUNC_EXEC.command_lines("exec"), CRUN_EXEC.command_lines("exec"))
+@example(["r", "exec", "--process", "--", "x"], ["r", "exec", "-dtp", "--proc", "/p", "x"])
+@example(["r", "exec", "-t", "x", "-p", "/p"], ["r", "exec", "-t", "x", "-p", "/p"])
+def test_the_grammar_agrees_with_the_models_of_exec(for_runc: list[str], for_crun: list[str]) -> None:
+    agree(for_runc, "runc", models.runc(for_runc))
+    agree(for_crun, "crun", models.crun(for_crun))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "line"),
+    [("runc", "r exec -p /p x"), ("runc", "r exec x ls"), ("crun", "r exec -dp/p x"), ("crun", "r restore -b b x")],
+)
+def test_the_models_accept_what_is_right(runtime: str, line: str) -> None:
+    """Without this the tests above could pass by never comparing anything."""
+    accepted = {"runc": models.runc, "crun": models.crun}[runtime](line.split())
+    assert accepted
+    assert accepted.id == "x"
 
 
 def _bundle_opened(runtime: str, argv: list[str], cwd: Path) -> str | None:
@@ -356,13 +473,13 @@ def _bundle_opened(runtime: str, argv: list[str], cwd: Path) -> str | None:
     return found[1] if found else None
 
 
-def bundle_calls(words: list[str], verb_words: list[str]) -> st.SearchStrategy[list[str]]:
+def bundle_calls(words: list[str], verb_words: list[str], *verbs: str) -> st.SearchStrategy[list[str]]:
     """Command lines that a real runtime can be given: none of them gets beyond a bundle that is not there."""
     before = st.lists(st.sampled_from(words), max_size=2)
     bundle = st.sampled_from(["/nope1", "/nope2"])
     named = st.sampled_from([w for w in verb_words if w.startswith(("--b", "-b", "-db"))])
     behind = st.lists(st.sampled_from([*verb_words, "x", "--"]), max_size=3)
-    parts = st.tuples(before, st.sampled_from(["create", "run"]), behind, named, bundle, behind)
+    parts = st.tuples(before, st.sampled_from(verbs), behind, named, bundle, behind)
     return parts.map(
         lambda p: ["r", "--root", "r", *p[0], p[1], *p[2], p[3], *([] if "/" in p[3] else [p[4]]), *p[5], "id"]
     )
@@ -370,13 +487,16 @@ def bundle_calls(words: list[str], verb_words: list[str]) -> st.SearchStrategy[l
 
 RUNC_SAFE = _words("--debug -debug=false --log-format=json --systemd-cgroup=false --criu=x --rootless=auto --help=0")
 RUNC_VERB_SAFE = _words("--bundle -bundle -b --b -b=/nope3 --bundle=/nope4 --no-pivot --pid-file=p --preserve-fds=1")
+RUNC_RESTORE_SAFE = _words(
+    "--bundle -bundle -b --b -b=/nope3 --bundle=/nope4 --image-path=i --work-path w --empty-ns ipc -d"
+)
 CRUN_SAFE = _words("--debug --log-f=json --sys --cgroup-m=disabled --rootless=x --log-format=text")
 CRUN_VERB_SAFE = _words("--bundle --bun -b -db --bu=/nope3 -b/nope4 --no-pivot --pid=p --pre=1 -fconfig.json")
 
 
 @pytest.mark.engine
 @settings(max_examples=60, deadline=None)
-@given(argv=bundle_calls(RUNC_SAFE, RUNC_VERB_SAFE))
+@given(argv=bundle_calls(RUNC_SAFE, RUNC_VERB_SAFE, "create", "run"))
 def test_real_runc_opens_the_bundle_that_the_grammar_names(
     argv: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -387,7 +507,7 @@ def test_real_runc_opens_the_bundle_that_the_grammar_names(
 
 @pytest.mark.engine
 @settings(max_examples=60, deadline=None)
-@given(argv=bundle_calls(CRUN_SAFE, CRUN_VERB_SAFE))
+@given(argv=bundle_calls(CRUN_SAFE, CRUN_VERB_SAFE, "create", "run"))
 def test_real_crun_opens_the_bundle_that_the_grammar_names(
     argv: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -401,3 +521,75 @@ def test_real_crun_opens_the_bundle_that_the_grammar_names(
 def test_the_real_runtime_names_the_bundle_it_misses(runtime: str, tmp_path: Path) -> None:
     """Without this the two tests above could pass by never understanding an error."""
     assert _bundle_opened(runtime, ["r", "--root", "r", "create", "--bundle", "/nope1", "id"], tmp_path) == "/nope1"
+
+
+@pytest.mark.engine
+@settings(max_examples=40, deadline=None)
+@given(argv=bundle_calls(RUNC_SAFE, RUNC_RESTORE_SAFE, "restore"))
+def test_real_runc_restores_from_the_bundle_that_the_grammar_names(
+    argv: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    opened = _bundle_opened("runc", argv, tmp_path_factory.getbasetemp())
+    if opened is not None:
+        assert core.parse_call(argv, "runc").bundle == opened
+
+
+# --- which container an exec is for -------------------------------------------------------------------------------
+
+# ids of containers that real runc can be asked for; what stands in their state tells which one it read
+ASKED = ["x", "id", "CAP", "p", "ls"]
+
+
+def _exec_container(runtime: str, argv: list[str], cwd: Path) -> str | None:
+    """The container that the real runtime looks for, None when it refuses the command line, or finds another."""
+    for number, name in enumerate(ASKED):
+        (cwd / "r" / name).mkdir(parents=True, exist_ok=True)
+        (cwd / "r" / name / "state.json").write_text("ABCDE"[number])
+    done = subprocess.run(
+        [runtime, *argv[1:]], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    said = done.stdout + done.stderr
+    if found := re.search(r"invalid character '(.)'", said):
+        return ASKED["ABCDE".index(found[1])]
+    found = re.search(r"error opening file `(?:.*/)?r/(.*)/status`", said)
+    return found[1] if found else None
+
+
+def exec_calls(words: list[str], verb_words: list[str]) -> st.SearchStrategy[list[str]]:
+    """Command lines of exec for containers that do not run."""
+    before = st.lists(st.sampled_from(words), max_size=2)
+    behind = st.lists(st.sampled_from([*verb_words, *verb_words, *ASKED, "--"]), max_size=6)
+    return st.tuples(before, behind).map(lambda p: ["r", "--root", "r", *p[0], "exec", *p[1], "id", "ls"])
+
+
+RUNC_EXEC_SAFE = _words("-p --process -process=f -e -env=A=b -t --tty -d -u --cwd -g --no-new-privs --cap -c=CAP")
+CRUN_EXEC_SAFE = _words("-p --proc --process=f -e -eA=b -t -tp --tty --tty=x -d -dp -u --cw -c --no-new --cap=CAP")
+
+
+@pytest.mark.engine
+@settings(max_examples=100, deadline=None)
+@given(argv=exec_calls(RUNC_SAFE, RUNC_EXEC_SAFE))
+def test_real_runc_looks_for_the_container_that_the_grammar_names(
+    argv: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    looked = _exec_container("runc", argv, tmp_path_factory.getbasetemp())
+    if looked is not None:
+        assert core.parse_call(argv, "runc").id == looked
+
+
+@pytest.mark.engine
+@settings(max_examples=100, deadline=None)
+@given(argv=exec_calls(CRUN_SAFE, CRUN_EXEC_SAFE))
+def test_real_crun_looks_for_the_container_that_the_grammar_names(
+    argv: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    looked = _exec_container("crun", argv, tmp_path_factory.getbasetemp())
+    if looked is not None:
+        assert core.parse_call(argv, "crun").id == looked
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("runtime", ["runc", "crun"])
+def test_the_real_runtime_tells_which_container_it_looks_for(runtime: str, tmp_path: Path) -> None:
+    argv = ["r", "--root", "r", "exec", "-p", "p", "CAP"]
+    assert _exec_container(runtime, argv, tmp_path) == core.parse_call(argv, runtime).id == "CAP"

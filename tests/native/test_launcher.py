@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from native.world import Outcome, Seen, World
 
+from shim.create import record
+
 ASKS = '{"annotations":{"cdi.k8s.io/x":"vendor.example/class=dev"}}'
 QUIET = '{"annotations":{"other":"a\\u003cb"}}'
 TRACES: list[dict[str, Any]] = json.loads((Path(__file__).parent.parent / "data/engine-traces.json").read_text())
@@ -77,7 +79,9 @@ def refused(outcome: Outcome, finding: str) -> str:
         "features",
         "--root /r delete --force create",
         "exec --device a x",
-        "restore -b /b x",
+        "exec x ls",
+        "exec -p p x",
+        "restore --help",
         "cd",
     ],
 )
@@ -87,7 +91,7 @@ def test_a_verb_that_does_not_create_is_the_runtimes(world: World, line: str) ->
     assert seen.argv == [os.fsencode(world.runtime), *line.encode().split()]
 
 
-@pytest.mark.parametrize("line", ["create x", "run x", "create --help", "--debug create --bundle . x"])
+@pytest.mark.parametrize("line", ["create x", "run x", "restore x", "create --help", "--debug create --bundle . x"])
 def test_a_create_in_which_nothing_asks_is_the_runtimes(world: World, line: str) -> None:
     assert became_runtime(world.call(*line.split())).argv[1:] == line.encode().split()
 
@@ -137,10 +141,23 @@ def test_an_annotation_leads_to_python(world: World) -> None:
         "bundle": [str(world.bundle)],
         "id": ["id"],
         "root": ["/r"],
+        "key": [record.key("shim", "/r", "id")],
         "log": ["l"],
         "log-format": ["json"],
         "--": [str(world.runtime), *line],
     }
+
+
+def test_restore_is_scanned_like_create(world: World) -> None:
+    world.config(ASKS)
+    line = ["restore", "--image-path", "/i", "-b", str(world.bundle), "--detach", "x"]
+    said = became_python(world.call(*line, cwd=world.root)).verdict()
+    assert (said["verb"], said["bundle"], said["id"]) == (["restore"], [str(world.bundle)], ["x"])
+    assert said["--"] == [str(world.runtime), *line]
+
+
+def test_a_device_on_the_command_line_of_restore_is_not_ours(world: World) -> None:
+    assert became_runtime(world.call("restore", "--device", "a/b=c", "x")).argv[1:3] == [b"restore", b"--device"]
 
 
 def test_devices_leave_the_command_line(world: World) -> None:
@@ -235,6 +252,123 @@ def test_a_config_behind_a_link_is_read(world: World) -> None:
     (world.bundle / "config.json").symlink_to("real.json")
     became_python(world.call("create", "x"))
     (world.bundle / "config.json").unlink()
+
+
+# --- exec ---------------------------------------------------------------------------------------------------------
+
+
+def record_of(name: str, root: str, id: str) -> str:
+    """Where the record of a container lies for the host's root."""
+    return f"/run/shim/c/{record.key(name, root, id)}"
+
+
+def test_an_exec_into_a_container_with_a_record_is_pythons(world: World) -> None:
+    world.put(record_of("shim", "/r", "x"))
+    line = ["--root", "/r", "--log", "l", "exec", "-d", "--process", "/p", "x"]
+    assert became_python(world.call(*line, env=world.run_env)).verdict() == {
+        "low": [str(world.runtime)],
+        "name": ["shim"],
+        "self": [str(world.bin / "shim")],
+        "verb": ["exec"],
+        "at": ["5"],
+        "process": ["/p"],
+        "id": ["x"],
+        "root": ["/r"],
+        "key": [record.key("shim", "/r", "x")],
+        "log": ["l"],
+        "--": [str(world.runtime), *line],
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exec -p /p x",
+        "--root /r exec -p /p y",
+        "--root /r/ exec -p /p x",
+        "--root /r exec x ls",
+        "--root /r exec x -p /p",
+        "--root /r exec --process= x ls",
+        "--root /r exec -p /p --help x",
+        "--root /r exec -p /p",
+        "--root /r state x",
+        "--root /r delete x",
+        "--root /r create x",
+    ],
+)
+def test_python_is_not_started_for_an_exec_that_has_no_record_or_no_process_file(world: World, line: str) -> None:
+    world.put(record_of("shim", "/r", "x"))
+    assert became_runtime(world.call(*line.split(), env=world.run_env)).argv[1:] == line.encode().split()
+
+
+def test_a_record_belongs_to_the_name_of_the_launcher(world: World) -> None:
+    world.name("shim-other")
+    world.link("shim-other", world.runtime)
+    world.put(record_of("shim", "", "x"))
+    became_runtime(world.call("exec", "-p", "p", "x", name="shim-other", env=world.run_env))
+    became_python(world.call("exec", "-p", "p", "x", env=world.run_env))
+    world.put(record_of("shim-other", "", "x"))
+    said = became_python(world.call("exec", "-p", "p", "x", name="shim-other", env=world.run_env)).verdict()
+    assert (said["name"], said["key"]) == (["shim-other"], [record.key("shim-other", "", "x")])
+
+
+def test_a_record_that_is_a_link_to_nothing_is_for_python_to_judge(world: World) -> None:
+    world.inside("ln", "-s", "/nowhere", record_of("shim", "", "link"))
+    became_python(world.call("exec", "-p", "p", "link", env=world.run_env))
+
+
+def test_an_exec_without_any_directory_of_ours_is_the_runtimes(world: World) -> None:
+    world.inside("mv", "/run/shim", "/run/away")
+    became_runtime(world.call("exec", "-p", "p", "x", env=world.run_env))
+    world.inside("mv", "/run/away", "/run/shim")
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "expected"),
+    [
+        (0o700, "{home}", "python"),
+        (0o700, "", "runtime"),
+        (0o700, None, "runtime"),
+        (0o750, "{home}", "runtime"),
+        (0o707, "{home}", "runtime"),
+        (0o700, "home", "runtime"),
+    ],
+)
+def test_rootless_records_lie_in_the_users_run_directory(
+    world: World, tmp_path: Path, mode: int, given: str | None, expected: str
+) -> None:
+    """Relative paths, and directories that others can enter, do not count; nor does /run/shim."""
+    world.put(record_of("shim", "", "x"))
+    home = tmp_path / "home"
+    (home / "shim/c").mkdir(parents=True)
+    (home / "shim/c" / record.key("shim", "", "x")).touch()
+    home.chmod(mode)
+    env = [] if given is None else [b"XDG_RUNTIME_DIR=" + os.fsencode(given.format(home=home))]
+    outcome = world.call("exec", "-p", "p", "x", rootless=True, env=env, cwd=tmp_path)
+    (became_python if expected == "python" else became_runtime)(outcome)
+
+
+def test_the_users_run_directory_is_nothing_to_the_hosts_root(world: World, tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "shim/c").mkdir(parents=True)
+    (tmp_path / "shim/c" / record.key("shim", "", "mine")).touch()
+    env = [b"XDG_RUNTIME_DIR=" + os.fsencode(tmp_path)]
+    became_python(world.call("exec", "-p", "p", "mine", env=env, rootless=True))
+    is_hosts_root = os.geteuid() == 0
+    (became_runtime if is_hosts_root else became_python)(world.call("exec", "-p", "p", "mine", env=env))
+
+
+@pytest.mark.parametrize("text", ["", "/nowhere/python3\n{modules}\n", "{python}\n/nowhere\n"])
+def test_a_broken_installation_does_not_stop_an_exec(world: World, launch: Path, text: str) -> None:
+    """It may be a probe of a container that runs well, and lacks a variable at most."""
+    world.put(record_of("shim", "", "x"))
+    launch.write_text(text.format(python=world.python, modules=world.modules))
+    assert became_runtime(world.call("exec", "-p", "p", "x", env=world.run_env)).argv[1:] == [
+        b"exec",
+        b"-p",
+        b"p",
+        b"x",
+    ]
 
 
 # --- a configuration ----------------------------------------------------------------------------------------------
@@ -351,7 +485,7 @@ def test_long_command_lines_and_environments_pass(world: World) -> None:
     env = [b"LD_%d=%s" % (i, b"v" * 20) for i in range(5000)]
     assert len(became_runtime(world.call(*words, env=env)).argv) == len(words) + 1
     seen = became_python(world.call("create", "--device", "a/b=c", *words, env=env))
-    assert (len(seen.argv), len(seen.env)) == (len(words) + 16, len(env))
+    assert (len(seen.argv), len(seen.env)) == (len(words) + 17, len(env))
 
 
 @pytest.mark.parametrize("name", ["shim", "shim-crun"])

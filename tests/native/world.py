@@ -1,4 +1,4 @@
-"""A small world for the launcher: its own /etc/shim and program directories, and programs that note how they start.
+"""A small world for the launcher: its own /etc/shim, /run, program directories, and programs that note how they start.
 
 One mount namespace serves a whole test module; a call enters it, so that nothing of the host decides an answer and
 nothing of the test is left on the host. The launcher lies in an installed tree of its own (bin/shim beside
@@ -31,6 +31,9 @@ fi
 mount -t tmpfs tmpfs /etc/shim
 mkdir /etc/shim/low-level
 mount -t tmpfs tmpfs /usr/local/sbin
+mount -t tmpfs tmpfs /run
+mkdir -m 700 /run/shim /run/shim/c /run/user
+ln -s /run/shim /run/user/shim
 echo ready
 exec cat
 """
@@ -112,6 +115,7 @@ class World:
         modules: the directory of our Python modules, as far as the launcher looks at it.
         bundle: a bundle directory, the working directory of calls.
         launch: the file that names interpreter and modules.
+        run_env: the environment in which files below /run/shim count for whoever runs the tests.
     """
 
     def __init__(self, root: Path) -> None:
@@ -136,6 +140,7 @@ class World:
         self.launch = root / "lib/shim/launch"
         self.launch.write_text(f"{self.python}\n{self.modules}\n")
         unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-r", "-m"]
+        self.run_env = [] if os.geteuid() == 0 else [b"XDG_RUNTIME_DIR=/run/user"]
         self.holder = subprocess.Popen(
             [*unshare, "sh", "-c", _PREPARE, "sh", str(root / "layer")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -166,6 +171,11 @@ class World:
         """Set the low-level runtime of a name, as an administrator would."""
         self.inside("ln", "-sfn", str(target), f"/etc/shim/low-level/{name}")
 
+    def put(self, path: str, text: str = "", mode: int = 0o600) -> None:
+        """Write a file in the namespace, with its directories."""
+        script = 'mkdir -p -m 700 "${1%/*}" && rm -rf "$1" && printf %s "$2" > "$1" && chmod "$3" "$1"'
+        self.inside("sh", "-c", script, "sh", path, text, f"{mode:o}")
+
     def config(self, text: str | bytes) -> None:
         """Write the bundle's config.json."""
         (self.bundle / "config.json").write_bytes(text.encode() if isinstance(text, str) else text)
@@ -179,8 +189,9 @@ class World:
         pass_fds: tuple[int, ...] = (),
         umask: int = 0o22,
         ignored: tuple[signal.Signals, ...] = (),
+        rootless: bool = False,
     ) -> Outcome:
-        """Call the launcher by a name, and see what came of it."""
+        """Call the launcher by a name, and see what came of it; rootless: as root of a user namespace of its own."""
         variables = self.root / "environment"
         variables.write_bytes(b"".join(variable + b"\0" for variable in env or []))
 
@@ -189,7 +200,8 @@ class World:
                 signal.signal(number, signal.SIG_IGN)
 
         launcher = self.bin / name
-        command = [*self._enter(), self.start, cwd or self.bundle, variables, launcher, launcher, *words]
+        user = ["unshare", "--user", "--map-root-user"] if rootless else []
+        command = [*self._enter(), *user, self.start, cwd or self.bundle, variables, launcher, launcher, *words]
         done = subprocess.run(
             [os.fsencode(word) for word in command],
             stdin=subprocess.DEVNULL,

@@ -1,0 +1,79 @@
+/*
+ * Where our files of this boot lie, and what they are called. The same rules stand in Python, for whoever writes these
+ * files: shim/host/identity.py (who we are, which directory), shim/create/record.py (the key of a record) and
+ * shim/create/settings.py (which configuration counts); the tests compare the two.
+ */
+#define _GNU_SOURCE
+#include "native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The identity mapping of user_namespaces(7), its columns as wide as may be. Without the file there are none. */
+bool is_rootful(void)
+{
+    char text[128];
+    unsigned long inside, outside, count;
+    if (geteuid() != 0)
+        return false;
+    cleanup_fd int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return true;
+    ssize_t size = read(fd, text, sizeof text - 1);
+    if (size <= 0)
+        return false;
+    text[size] = '\0';
+    char *line = strchr(text, '\n');
+    return line && !line[1] && sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
+           outside == 0 && count == UINT32_MAX;
+}
+
+int run_directory(char *out, size_t room)
+{
+    struct stat status;
+    const char *base = "/run";
+    if (!is_rootful()) {
+        base = getenv("XDG_RUNTIME_DIR");
+        if (!base || *base != '/')
+            return -ENOENT;
+        if (stat(base, &status) != 0)
+            return -errno;
+        if (status.st_uid != geteuid() || status.st_mode & 077)
+            return -EPERM;
+    }
+    if (strlen(base) + sizeof "/shim" > room)
+        return -ENAMETOOLONG;
+    snprintf(out, room, "%s/shim", base);
+    return 0;
+}
+
+uint64_t short_name(uint64_t before, const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        before = (before ^ (unsigned char)bytes[i]) * 0x100000001b3;
+    return before;
+}
+
+void record_key(char out[KEY_SIZE], const char *name, const char *root, const char *id)
+{
+    const char *const texts[] = { name, root ? root : "", id ? id : "" };
+    uint64_t key = SHORT_NAME;
+    for (int i = 0; i < 3; i++) /* a NUL stands between them, and none behind the last */
+        key = short_name(key, texts[i], strlen(texts[i]) + (i < 2));
+    snprintf(out, KEY_SIZE, "%016llx", (unsigned long long)key);
+}
+
+bool has_record(const char *key)
+{
+    char path[PATH_MAX];
+    if (run_directory(path, sizeof path - sizeof "/c/" - KEY_SIZE) != 0)
+        return false;
+    size_t size = strlen(path);
+    snprintf(path + size, sizeof path - size, "/c/%s", key);
+    cleanup_fd int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0;
+}

@@ -1,0 +1,101 @@
+"""Where our files lie: the launcher and Python, which writes them, must come to the same answer."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from shim.hooks._core import ffi, lib
+
+from shim.create import record
+from shim.host import identity
+
+TEXT = st.binary(max_size=40).map(lambda text: os.fsdecode(text.replace(b"\0", b"")))
+
+# prints what C and Python say, for a process whose identity and environment are of its own
+ASK = """
+from shim.hooks._core import ffi, lib
+from shim.host import identity
+out = ffi.new("char[]", 4096)
+found = ffi.string(out).decode() if lib.run_directory(out, 4096) == 0 else ""
+print(bool(lib.is_rootful()), identity.is_rootful(), repr(found), repr(identity.run_dir()))
+"""
+
+
+def _record_key(name: str, root: str, id: str) -> str:
+    out = ffi.new("char[]", 17)
+    lib.record_key(out, os.fsencode(name), os.fsencode(root), os.fsencode(id))
+    text: bytes = ffi.string(out)
+    return text.decode()
+
+
+@given(TEXT, TEXT, TEXT)
+@example("shim", "", "")
+@example("", "", "")
+@example("shim", "/run/user/\udcff", "ü")
+def test_a_container_has_the_same_key_everywhere(name: str, root: str, id: str) -> None:
+    assert _record_key(name, root, id) == record.key(name, root, id)
+
+
+def test_what_is_missing_is_the_empty_text() -> None:
+    out = ffi.new("char[]", 17)
+    lib.record_key(out, b"shim", ffi.NULL, ffi.NULL)
+    assert ffi.string(out).decode() == record.key("shim", "", "")
+
+
+def test_the_parts_of_a_key_are_told_apart() -> None:
+    assert len({_record_key("a", "b", "c"), _record_key("ab", "", "c"), _record_key("a", "", "bc")}) == 3
+
+
+def test_who_we_are_is_the_same_in_c() -> None:
+    assert lib.is_rootful() == identity.is_rootful()
+
+
+@pytest.mark.parametrize("user", [[], ["--map-root-user"], ["--map-current-user"]], ids=str)
+@pytest.mark.parametrize(
+    ("mode", "home"),
+    [
+        (0o700, "{home}"),
+        (0o700, "{home}/"),
+        (0o500, "{home}"),
+        (0o750, "{home}"),
+        (0o701, "{home}"),
+        (0o700, "home"),
+        (0o700, ""),
+        (0o700, "{home}/missing"),
+        (0o700, "/"),
+        (0o700, "/tmp"),
+    ],
+)
+def test_the_directory_is_the_same_in_c(user: list[str], mode: int, home: str, tmp_path: Path) -> None:
+    place = tmp_path / "home"
+    place.mkdir(mode)
+    place.chmod(mode)
+    enter = ["unshare", "--user", *user] if user else []
+    done = subprocess.run(
+        [*enter, sys.executable, "-c", ASK],
+        env={"XDG_RUNTIME_DIR": home.format(home=place)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    in_c, in_python, found, expected = done.stdout.split()
+    assert (in_c, found) == (in_python, expected)
+    if user:
+        counts = home.startswith("{home}") and "missing" not in home and not mode & 0o077
+        assert (in_c, found) == ("False", repr(f"{home.format(home=place)}/shim") if counts else "''")
+
+
+def test_a_path_that_does_not_fit_is_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    out = ffi.new("char[]", b"untouched")
+    assert lib.run_directory(out, 9) == -errno.ENAMETOOLONG
+    assert ffi.string(out) == b"untouched"
+    assert lib.run_directory(out, 10) == (0 if identity.is_rootful() else -errno.ENAMETOOLONG)
