@@ -67,6 +67,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "LOWLEVEL_EXEC": (ERROR, "check the low-level runtime that /etc/shim/low-level points to"),
     "SETTINGS": (ERROR, "mend the configuration file"),
     "SETTINGS_UNKNOWN_KEY": (WARNING, "remove the key, or correct its spelling"),
+    "RECORD_MISSING": (
+        ERROR,
+        "`shim explain --bundle DIR` explains a bundle without a record",
+    ),
     "SETTINGS_UNTRUSTED": (
         ERROR,
         "give the file and every directory above it to root (rootless: or to you), writable by nobody else",

@@ -12,7 +12,7 @@ from typing import NoReturn
 import click
 
 from shim.cdi.findings import CdiError
-from shim.cli import cdi, config, version
+from shim.cli import cdi, config, explain, version
 from shim.cli.output import show_findings
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -34,6 +34,7 @@ def shim() -> None:
 
 shim.add_command(cdi.cdi)
 shim.add_command(config.config)
+shim.add_command(explain.explain)
 shim.add_command(version.version)
 
 

@@ -85,32 +85,37 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
     if request.is_sandbox(config):
         return
     wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
-    heard = _hear(config, found, wanted)
-    for finding in heard.warnings if heard else ():
-        report.warn(finding)
+    heard = hear(config, found, wanted)
+    story.tell(heard.warnings if heard else ())
     if not wanted or bundle is None:
+        for finding in story.findings:
+            report.warn(finding)
         return
     story.devices = wanted
     if trouble:
         raise trouble
     rules.check_call(call.unknown, wanted, config)
-    made = rules.impose(
-        _resolve(list(wanted), served, heard.driver_only if heard else ()), call.launcher, rootful=rootful
-    )
-    if not rootful or edits.has_user_namespace(config):
-        from shim.create import userns  # late: few containers have one
-
-        made = userns.adapt(made, config)
+    made = impose(resolve(list(wanted), served, heard.driver_only if heard else ()), config, call, rootful)
     story.tell([*found.warnings, *made.findings])
     story.specs = [origin["spec"] for origin in made.origins]
-    before, after = bundle.edit(lambda config: _edited(config, made, call, rootful, heard))
+    before, after = bundle.edit(lambda config: edit(config, made, call, rootful, heard))
     for finding in story.findings:
         report.warn(finding)
     story.changed = after != before
     record.write(record.directory(), call, wanted, made, bundle, before, after)
 
 
-def _edited(config: Json, made: Plan, call: Invocation, rootful: bool, heard: Heard | None) -> Json:
+def impose(made: Plan, config: Json, call: Invocation, rootful: bool) -> Plan:
+    """The plan under the rules of create, and as it works in the container's user namespace. Raises CdiError."""
+    made = rules.impose(made, call.launcher, rootful=rootful)
+    if not rootful or edits.has_user_namespace(config):
+        from shim.create import userns  # late: few containers have one
+
+        made = userns.adapt(made, config)
+    return made
+
+
+def edit(config: Json, made: Plan, call: Invocation, rootful: bool, heard: Heard | None) -> Json:
     """The config with the devices. A restored container gets none: what runs in it was not started with them.
 
     Its annotations come from the archive of the checkpoint, which anybody may have written (CVE-2026-53492).
@@ -160,7 +165,7 @@ def _read(call: Invocation, found: Settings) -> tuple[Bundle | None, Json]:
         return None, {}  # the low-level runtime says itself what is wrong with its bundle
 
 
-def _hear(config: Json, found: Settings, wanted: dict[str, str]) -> Heard | None:
+def hear(config: Json, found: Settings, wanted: dict[str, str]) -> Heard | None:
     """Add what the compatibility sources ask for; None where none is switched on."""
     if found.environment == OFF and found.mounts == OFF:
         return None
@@ -169,7 +174,8 @@ def _hear(config: Json, found: Settings, wanted: dict[str, str]) -> Heard | None
     return compat.ask(config, found, wanted)
 
 
-def _resolve(names: list[str], served: Served | None, driver_only: Sequence[str]) -> Plan:
+def resolve(names: list[str], served: Served | None, driver_only: Sequence[str]) -> Plan:
+    """The plan for names that are asked for, from the index if it is whole. Raises CdiError."""
     if served:
         try:
             return plan.make(names, served, numbers="disk", driver_only=driver_only)

@@ -32,6 +32,7 @@ from shim.host.identity import is_ours, run_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from shim.cdi.plan import Plan
@@ -217,6 +218,37 @@ def read(place: str, call: Invocation, found: Identity | None = None) -> Json | 
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return entry if isinstance(entry, dict) else None
+
+
+def entries(place: str) -> Iterator[Json]:
+    """Every record that can be read, for people who know a container by its id only.
+
+    Arguments:
+        place: what directory() says.
+    Yields:
+        the record, with the members `bundle` and `holds` added: whether config.json is still the one that was written.
+    """
+    try:
+        names = sorted(posix.listdir(place)) if place else []
+    except OSError:
+        names = []
+    for name in names:
+        try:
+            bundle, _, rest = _read(f"{place}/{name}", _MAX_SIZE).partition(b"\n")
+            entry = fastjson.loads(rest.decode("ascii"))
+            whole = key(entry["name"], entry["root"], entry["id"]) == name and entry["format"] == FORMAT
+            entry["bundle"] = fastjson.loads(bundle.decode("ascii"))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if whole and _is_env(entry["env"]):
+            yield {**entry, "holds": _holds(entry)}
+
+
+def _holds(entry: Json) -> bool:
+    try:
+        return tuple(entry["identity"]) == identity(posix.lstat(entry["config"]))
+    except (OSError, ValueError):
+        return False
 
 
 def _is_env(env: Json) -> bool:

@@ -222,6 +222,7 @@ def test_wrong_usage_is_exit_status_2(shim: Any, words: tuple[str, ...]) -> None
 NOUNS = {
     "cdi": ("list", "show", "diff", "validate", "inject"),
     "config": ("show", "default"),
+    "explain": (),
     "version": (),
 }
 HELPS = [(), *((noun, *verb) for noun, verbs in NOUNS.items() for verb in ((), *((one,) for one in verbs)))]
