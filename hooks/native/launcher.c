@@ -32,6 +32,7 @@
 
 #define LINKS "/etc/shim/low-level"
 #define CONFIGURATION "/etc/shim/config.toml"
+#define VENDOR_CONFIGURATION "/etc/nvidia-container-runtime/config.toml" /* counts where there is none of ours */
 #define KEEP "SHIM_KEEP_"
 
 /*
@@ -249,7 +250,7 @@ static bool is_configured(void)
         return true;
     if (home && *home && snprintf(path, sizeof path, "%s/shim/config.toml", home) < (int)sizeof path && exists(path))
         return true;
-    return exists(CONFIGURATION);
+    return exists(CONFIGURATION) || exists(VENDOR_CONFIGURATION);
 }
 
 /* Opens the config.json that the low-level runtime will read. */

@@ -374,13 +374,15 @@ def test_a_broken_installation_does_not_stop_an_exec(world: World, launch: Path,
 # --- a configuration ----------------------------------------------------------------------------------------------
 
 
-def test_with_a_configuration_every_create_is_pythons(world: World) -> None:
-    world.inside("touch", "/etc/shim/config.toml")
+@pytest.mark.parametrize("path", ["/etc/shim/config.toml", "/etc/nvidia-container-runtime/config.toml"])
+def test_with_a_configuration_every_create_is_pythons(world: World, path: str) -> None:
+    became_runtime(world.call("create", "x"))
+    world.inside("touch", path)
     try:
         became_python(world.call("create", "x"))
         became_runtime(world.call("state", "x"))
     finally:
-        world.inside("rm", "/etc/shim/config.toml")
+        world.inside("rm", path)
 
 
 def test_a_configuration_may_be_named_by_the_environment(world: World) -> None:

@@ -18,17 +18,16 @@ from pathlib import Path
 LAUNCHER = Path(sys.executable).parent / "shim"
 SOURCES = Path(__file__).parent
 
-# /etc/shim may not exist on the host, and is not ours to make there: then a writable layer over /etc gets it.
+# The host may lack these directories of /etc, and they are not ours to make there: a writable layer over /etc gets them.
 _PREPARE = """
 set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
-if [ ! -d /etc/shim ]; then
-    mkdir "$1/upper" "$1/work"
-    mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" /etc
-    mkdir /etc/shim
-fi
+mkdir "$1/upper" "$1/work"
+mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" /etc
+mkdir -p /etc/shim /etc/nvidia-container-runtime
 mount -t tmpfs tmpfs /etc/shim
+mount -t tmpfs tmpfs /etc/nvidia-container-runtime
 mkdir /etc/shim/low-level
 mount -t tmpfs tmpfs /usr/local/sbin
 mount -t tmpfs tmpfs /run
