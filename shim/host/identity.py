@@ -36,8 +36,9 @@ def run_dir(environ: dict[bytes, bytes] | None = None) -> str:
     Arguments:
         environ: the environment as bytes, for tests; the process's own when not given.
     Returns:
-        "/run/shim" for the host's root; else `shim` below $XDG_RUNTIME_DIR, or "" where that is not set or not ours
-        (XDG Base Directory Specification: owned by the user, mode 0700).
+        "/run/shim" for the host's root; else `shim` below $XDG_RUNTIME_DIR, or "" where that is not set, not ours, or
+        can be written by others. (The XDG Base Directory Specification demands mode 0700, but podman itself lets
+        everybody pass through it. What we make there is 0700.)
     """
     if is_rootful():
         return "/run/shim"
@@ -48,7 +49,7 @@ def run_dir(environ: dict[bytes, bytes] | None = None) -> str:
         status = posix.stat(home)
     except OSError:
         return ""
-    ours = status.st_uid == posix.geteuid() and not status.st_mode & 0o077
+    ours = status.st_uid == posix.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
     return home.decode("utf-8", "surrogateescape") + "/shim" if ours else ""
 
 

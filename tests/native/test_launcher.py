@@ -329,7 +329,8 @@ def test_an_exec_without_any_directory_of_ours_is_the_runtimes(world: World) -> 
         (0o700, "{home}", "python"),
         (0o700, "", "runtime"),
         (0o700, None, "runtime"),
-        (0o750, "{home}", "runtime"),
+        (0o711, "{home}", "python"),
+        (0o770, "{home}", "runtime"),
         (0o707, "{home}", "runtime"),
         (0o700, "home", "runtime"),
     ],
@@ -337,7 +338,7 @@ def test_an_exec_without_any_directory_of_ours_is_the_runtimes(world: World) -> 
 def test_rootless_records_lie_in_the_users_run_directory(
     world: World, tmp_path: Path, mode: int, given: str | None, expected: str
 ) -> None:
-    """Relative paths, and directories that others can enter, do not count; nor does /run/shim."""
+    """Relative paths, and directories that others can write to, do not count; nor does /run/shim."""
     world.put(record_of("shim", "", "x"))
     home = tmp_path / "home"
     (home / "shim/c").mkdir(parents=True)
