@@ -18,7 +18,7 @@ from pathlib import Path
 LAUNCHER = Path(sys.executable).parent / "shim"
 SOURCES = Path(__file__).parent
 
-# The host may lack these directories of /etc, and they are not ours to make there: a writable layer over /etc gets them.
+# The host may lack these directories of /etc, and they are not ours to make: a writable layer over /etc gets them.
 _PREPARE = """
 set -e
 mount --make-rprivate /
