@@ -26,7 +26,7 @@ PLACE := $(PYTHON) -I -S -B packaging/install.py
 PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
 
 # Directories, too: their time tells that a file was removed
-SOURCES := $(shell find shim hooks -not -path '*/__pycache__*') meson.build pyproject.toml
+SOURCES := $(shell find shim hooks -not -path '*/__pycache__*') packaging/hot.py meson.build pyproject.toml
 PIP := $(BIN)/python3 -m pip --disable-pip-version-check -q
 
 help: ## list the targets

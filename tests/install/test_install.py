@@ -255,10 +255,10 @@ def _variant(image: Path, target: Path, name: str) -> Path:
         shutil.copytree(
             image / part, target / part, ignore=shutil.ignore_patterns("cli", "hooks", "discover", "engines")
         )
-    start = target / "modules/shim/create/__init__.py"
-    start.write_text(start.read_text() + f'\nimport posix\n\nposix.write(1, b"{name} ")\n')
-    for compiled in (start.parent / "__pycache__").glob("__init__.*"):
-        compiled.unlink()
+    start = target / "modules/shim/__main__.py"  # run as a script, so there is no byte code to change
+    start.write_text(
+        start.read_text().replace("import sys\n", f'import posix\nimport sys\n\nposix.write(1, b"{name} ")\n', 1)
+    )
     about = json.loads((image / "image.json").read_text())
     (target / "image.json").write_text(json.dumps({**about, "version": f"{about['version']}.{name}"}))
     return target
