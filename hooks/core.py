@@ -86,13 +86,26 @@ def parse_call(argv: list[str], runtime: str) -> Call:
     return Call(found, kept, devices)
 
 
-def asks(config: bytes) -> bool:
+def asks(config: bytes, needles: list[bytes] | None = None) -> bool:
     """Whether a config.json could hold a request, as the launcher judges it: errs only towards True.
 
     Arguments:
         config: the file's bytes.
+        needles: texts of which one stands in every request, none empty; those of a machine without a configuration when
+            not given.
     """
-    return bool(lib.asks(config, len(config)))
+    if needles is None:
+        return bool(lib.asks(config, len(config), lib.built_in_needles, 1))
+    texts = [ffi.new("char[]", needle) for needle in needles]
+    listed = ffi.new("struct needle[]", [(text, len(needle)) for text, needle in zip(texts, needles, strict=True)])
+    return bool(lib.asks(config, len(config), listed, len(needles)))
+
+
+def needles() -> list[bytes] | None:
+    """The needles by which the launcher would scan now; None when it would leave every create to Python."""
+    file = ffi.new("struct needle_file *")
+    count = lib.find_needles(file)
+    return None if count < 0 else [ffi.unpack(one.text, one.size) for one in file.needles[0:count]]
 
 
 class CacheReport:

@@ -18,7 +18,18 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
 bool is_rootful(void);
 int run_directory(char *out, size_t room);
 void record_key(char *out, const char *name, const char *root, const char *id);
-bool asks(const char *text, size_t size);
+struct needle {
+    const char *text;
+    size_t size;
+};
+extern const struct needle built_in_needles[1];
+bool asks(const char *text, size_t size, const struct needle *needles, size_t count);
+struct needle_file {
+    struct needle needles[256];
+    ...;
+};
+int find_needles(struct needle_file *file);
+int read_needles(const char *directory, const char *name, struct needle_file *file);
 const char *problem(int error);
 void escape(char *out, size_t room, const char *text, bool quotes);
 void stamp(char *out, long now);

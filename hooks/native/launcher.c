@@ -31,8 +31,6 @@
 #include <sys/stat.h>
 
 #define LINKS "/etc/shim/low-level"
-#define CONFIGURATION "/etc/shim/config.toml"
-#define VENDOR_CONFIGURATION "/etc/nvidia-container-runtime/config.toml" /* counts where there is none of ours */
 #define KEEP "SHIM_KEEP_"
 
 /*
@@ -232,27 +230,6 @@ static void become_low(char *argv[])
 
 /* --- does anything ask? ----------------------------------------------------------------------------------------- */
 
-static bool exists(const char *path)
-{
-    return faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0 || (errno != ENOENT && errno != ENOTDIR);
-}
-
-/*
- * A configuration may name sources of requests that the scan does not know, so that every create goes to Python.
- * The user's own counts for Python only when rootless; looking at it for everybody costs nothing and errs towards
- * Python.
- */
-static bool is_configured(void)
-{
-    char path[PATH_MAX];
-    const char *home = getenv("XDG_CONFIG_HOME"), *named = getenv("SHIM_CONFIG");
-    if (named && *named)
-        return true;
-    if (home && *home && snprintf(path, sizeof path, "%s/shim/config.toml", home) < (int)sizeof path && exists(path))
-        return true;
-    return exists(CONFIGURATION) || exists(VENDOR_CONFIGURATION);
-}
-
 /* Opens the config.json that the low-level runtime will read. */
 static int open_config(void)
 {
@@ -269,7 +246,7 @@ static int open_config(void)
  * Read and not mapped: a file that is cut while it is read must not end us. What cannot be opened, is no regular
  * file or is larger than any real config.json is left to the low-level runtime.
  */
-static bool does_config_ask(void)
+static bool does_config_ask(const struct needle *needles, size_t count)
 {
     static char text[MAX_CONFIG + 1];
     struct stat status;
@@ -284,12 +261,16 @@ static bool does_config_ask(void)
         if (part == 0)
             break;
     }
-    return size <= MAX_CONFIG && asks(text, size);
+    return size <= MAX_CONFIG && asks(text, size, needles, count);
 }
 
 static bool may_ask(void)
 {
-    return call.devices || call.unknown || is_configured() || does_config_ask();
+    static struct needle_file file;
+    if (call.devices || call.unknown)
+        return true;
+    int count = find_needles(&file);
+    return count < 0 || does_config_ask(file.needles, (size_t)count);
 }
 
 /* --- Python ----------------------------------------------------------------------------------------------------- */

@@ -61,8 +61,37 @@ enum grammar grammar_of(const char *path);
  */
 void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices);
 
-/* scan.c: whether the bytes of a config.json could hold a request. Errs only towards true. */
-bool asks(const char *text, size_t size);
+/* scan.c: the request scan. */
+
+/* A text that stands in every request of some kind; not empty, and without a NUL. */
+struct needle {
+    const char *text;
+    size_t size;
+};
+
+extern const struct needle built_in_needles[1];
+
+/* Whether the bytes of a config.json could hold a request that has one of these. Errs only towards true. */
+bool asks(const char *text, size_t size, const struct needle *needles, size_t count);
+
+/* needles.c: which needles there are. All answer how many, or -ENOENT and others where it is not known. */
+
+enum { MAX_NEEDLES = 256 };
+
+/* Room for needles and what they point into. */
+struct needle_file {
+    char text[(64 << 10) + 1]; /* one byte more than the file may have */
+    struct needle needles[MAX_NEEDLES];
+};
+
+/* The needles of the configuration that counts here, told by the environment. */
+int find_needles(struct needle_file *file);
+
+/* Those that a file holds, if it counts. */
+int read_needles(const char *directory, const char *name, struct needle_file *file);
+
+/* The same for its text, which is changed. */
+int parse_needles(char *text, size_t size, struct needle *needles, size_t room);
 
 /* place.c: our files of this boot. */
 

@@ -1,21 +1,39 @@
 /*
  * The request scan: could these bytes hold a request?
  *
- * A request is found by its needle, looked for in the raw bytes, wherever it stands: no JSON is parsed, so nothing
- * about duplicates, order, nesting or faults of the document can hide it. What can hide a needle from a search is
- * an escape that spells one of its characters otherwise; so an escape that decodes to such a character counts as a
- * request. Python's reader takes strict UTF-8 only, in which a character of ASCII has no second encoding: nothing
- * else is left.
- *
- * The annotation prefix is the only source of requests in config.json; with a configuration file, which may name
- * other prefixes, the launcher asks Python without a scan.
+ * A request is found by its needle, a text that stands in each one, looked for in the raw bytes, wherever it stands: no
+ * JSON is parsed, so nothing about duplicates, order, nesting or faults of the document can hide it. What can hide a
+ * needle from a search is an escape that spells one of its characters otherwise; so an escape that decodes to a
+ * character of some needle counts as a request. Python's reader takes strict UTF-8 only, in which a character has no
+ * second encoding: nothing else is left.
  */
 #define _GNU_SOURCE
 #include "native.h"
 
 #include <string.h>
 
-static const char needle[] = "cdi.k8s.io/";
+const struct needle built_in_needles[1] = { { "cdi.k8s.io/", sizeof "cdi.k8s.io/" - 1 } };
+
+/* The bytes that needles are made of. Of what is not ASCII it is only known whether there is any. */
+struct alphabet {
+    bool ascii[128];
+    bool others;
+};
+
+static struct alphabet alphabet_of(const struct needle *needles, size_t count)
+{
+    struct alphabet alphabet = { .others = false };
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < needles[i].size; j++) {
+            unsigned char c = (unsigned char)needles[i].text[j];
+            if (c < 0x80)
+                alphabet.ascii[c] = true;
+            else
+                alphabet.others = true;
+        }
+    }
+    return alphabet;
+}
 
 static int hex_digit(char c)
 {
@@ -40,27 +58,39 @@ static int four_digits(const char *text, const char *end)
     return code;
 }
 
+/* The character that a backslash and this letter stand for (RFC 8259, section 7), NUL for a letter that has none. */
+static char short_escape(char letter)
+{
+    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    const char *found = memchr(letters, letter, sizeof letters - 1);
+    return found ? meant[found - letters] : '\0';
+}
+
 /*
  * Whether the escape whose backslash stands before `text` could spell a part of a needle. Encoders write \u003c,
- * \u003e, \u0026, control characters and \u2028 of themselves: these are nothing special.
+ * \u003e, \u0026, control characters and \u2028 of themselves: these are nothing special while no needle holds them.
  */
-static bool hides(const char *text, const char *end)
+static bool hides(const char *text, const char *end, const struct alphabet *alphabet)
 {
     if (text == end)
         return false;
     if (*text != 'u')
-        return *text == '/'; /* the one character of a needle that has an escape of its own */
+        return alphabet->ascii[(unsigned char)short_escape(*text)];
     int code = four_digits(text + 1, end);
-    return code < 0 || (code > 0 && code < 0x80 && strchr(needle, code));
+    return code < 0 || (code < 0x80 ? alphabet->ascii[code] : alphabet->others);
 }
 
-bool asks(const char *text, size_t size)
+bool asks(const char *text, size_t size, const struct needle *needles, size_t count)
 {
     const char *end = text + size;
-    if (memmem(text, size, needle, sizeof needle - 1))
-        return true;
+    if (count == 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (memmem(text, size, needles[i].text, needles[i].size))
+            return true;
+    struct alphabet alphabet = alphabet_of(needles, count);
     for (const char *at = text; (at = memchr(at, '\\', (size_t)(end - at))) != NULL; at += 2) {
-        if (hides(at + 1, end))
+        if (hides(at + 1, end, &alphabet))
             return true;
         if (end - at < 2)
             break;

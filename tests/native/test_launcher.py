@@ -319,7 +319,7 @@ def test_a_record_that_is_a_link_to_nothing_is_for_python_to_judge(world: World)
 
 def test_an_exec_without_any_directory_of_ours_is_the_runtimes(world: World) -> None:
     world.inside("mv", "/run/shim", "/run/away")
-    became_runtime(world.call("exec", "-p", "p", "x", env=world.run_env))
+    became_runtime(world.call("exec", "-p", "p", "stranger", env=world.run_env))
     world.inside("mv", "/run/away", "/run/shim")
 
 
@@ -372,7 +372,7 @@ def test_a_broken_installation_does_not_stop_an_exec(world: World, launch: Path,
     ]
 
 
-# --- a configuration ----------------------------------------------------------------------------------------------
+# --- a configuration; its needles stand in test_needles.py ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/etc/shim/config.toml", "/etc/nvidia-container-runtime/config.toml"])
@@ -384,15 +384,6 @@ def test_with_a_configuration_every_create_is_pythons(world: World, path: str) -
         became_runtime(world.call("state", "x"))
     finally:
         world.inside("rm", path)
-
-
-def test_a_configuration_may_be_named_by_the_environment(world: World) -> None:
-    home = world.root / "xdg"
-    became_runtime(world.call("create", "x", env=[b"SHIM_CONFIG=", b"XDG_CONFIG_HOME=" + os.fsencode(home)]))
-    (home / "shim").mkdir(parents=True)
-    (home / "shim/config.toml").touch()
-    became_python(world.call("create", "x", env=[b"XDG_CONFIG_HOME=" + os.fsencode(home)]))
-    became_python(world.call("create", "x", env=[b"SHIM_CONFIG=/not/there"]))
 
 
 # --- nothing is touched -------------------------------------------------------------------------------------------

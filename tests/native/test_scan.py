@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from shim.hooks import core
 
+from shim.create.settings import Settings
+
 PREFIX = "cdi.k8s.io/"
+
+
+def texts_of(config: bytes) -> list[str]:
+    """Every string of a document that Python's reader takes, keys and values, however deep."""
+
+    def walk(value: Any) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        for item in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []:
+            yield from walk(item)
+
+    try:
+        return list(walk(json.loads(config.decode("utf-8"))))
+    except (ValueError, RecursionError):
+        return []
 
 
 def finds_request(config: bytes) -> bool:
@@ -61,6 +79,43 @@ def test_bytes(config: bytes, expected: bool) -> None:
     assert expected or not finds_request(config)
 
 
+# needles, text, and what must come out
+WITH_NEEDLES: list[tuple[str, list[str], str, bool]] = [
+    ("no needle, no request", [], '{"cdi.k8s.io/x":"\\u00zz"}', False),
+    ("one of several needles", ["cdi.k8s.io/", "GPUS", "/var/run/x"], '["GPUS=all"]', True),
+    ("the last one, too", ["cdi.k8s.io/", "GPUS", "/var/run/x"], '["/var/run/x/0"]', True),
+    ("none of several", ["cdi.k8s.io/", "GPUS"], '["GPU=all"]', False),
+    ("the prefix is no needle by itself", ["GPUS"], '{"cdi.k8s.io/x":""}', False),
+    ("a letter of the needle by its number", ["GPUS"], '["\\u0047PUS"]', True),
+    ("a letter of another alphabet is nothing special", ["GPUS"], '["\\u0063di.k8s.io\\/"]', False),
+    ("a solidus counts only where a needle has one", ["/x"], '["a\\/b"]', True),
+    ("a quotation mark in a needle", ['a"b'], '["a\\"b"]', True),
+    ("which is common where none is", ["ab"], '["a\\"b"]', False),
+    ("a backslash in a needle", ["a\\b"], '["a\\\\b"]', True),
+    ("a tab in a needle", ["a\tb"], '["a\\tb"]', True),
+    ("a tab in a needle by its number", ["a\tb"], '["a\\u0009b"]', True),
+    ("another short escape is nothing to it", ["a\tb"], '["a\\nb"]', False),
+    ("a needle beyond ASCII as it is", ["gerät"], '["gerät"]', True),
+    ("and by its number", ["gerät"], '["ger\\u00e4t"]', True),
+    ("and by a pair of surrogates", ["\U0001f600"], '["\\ud83d\\ude00"]', True),
+    ("numbers beyond ASCII are nothing to other needles", ["GPUS"], '["\\u00e4\\ud83d\\ude00"]', False),
+    ("< is escaped by Go", ["a<b"], '["a\\u003cb"]', True),
+]
+
+
+@pytest.mark.parametrize(
+    ("needles", "text", "expected"), [c[1:] for c in WITH_NEEDLES], ids=[c[0] for c in WITH_NEEDLES]
+)
+def test_needles(needles: list[str], text: str, expected: bool) -> None:
+    assert core.asks(text.encode(), [needle.encode() for needle in needles]) is expected
+
+
+def test_the_needle_without_a_configuration_is_the_annotation_prefix() -> None:
+    assert Settings().needles() == (PREFIX,)
+    for text in ("{}", PREFIX, '"a\\/b"', '"\\u0063"', '"\\u0041"'):
+        assert core.asks(text.encode()) == core.asks(text.encode(), [PREFIX.encode()])
+
+
 @pytest.mark.engine
 def test_a_bundle_fresh_from_runc_asks_for_nothing(tmp_path: Path) -> None:
     subprocess.run(["runc", "spec"], cwd=tmp_path, check=True)
@@ -79,10 +134,11 @@ def spelled(text: str) -> st.SearchStrategy[str]:
 
 
 def _spell(char: str, choice: int) -> str:
-    number = f"{ord(char):04x}"
+    units = char.encode("utf-16-be").hex()
     spellings = [char] * 6 if char >= " " and char not in '"\\' else []
     spellings += [ESCAPES[char]] if char in ESCAPES else []
-    spellings += [f"\\u{number}", f"\\u{number.upper()}"]
+    numbers = [units[at : at + 4] for at in range(0, len(units), 4)]
+    spellings += ["".join(f"\\u{number}" for number in numbers), "".join(f"\\u{number.upper()}" for number in numbers)]
     return spellings[choice % len(spellings)]
 
 
@@ -104,25 +160,25 @@ SPACE = st.sampled_from(["", "", " ", "\n\t", "\r\n  "])
 
 
 @st.composite
-def documents(draw: st.DrawFn, depth: int = 3) -> str:
+def documents(draw: st.DrawFn, depth: int = 3, keys: st.SearchStrategy[str] = KEYS) -> str:
     """JSON text: keys that ask and keys that do not, doubled, in any order, with any escapes and space, nested."""
     kind = draw(st.sampled_from(["object", "object", "array", "string", "number"] if depth else ["string", "number"]))
     if kind == "number":
         return draw(st.sampled_from(["0", "-1.5e3", "true", "null", "NaN"]))
     if kind == "string":
-        return draw(KEYS.flatmap(spelled))
+        return draw(keys.flatmap(spelled))
     items = []
     for _ in range(draw(st.integers(0, 3))):
-        item = draw(SPACE) + draw(documents(depth - 1)) + draw(SPACE)
-        items.append(draw(SPACE) + draw(KEYS.flatmap(spelled)) + draw(SPACE) + ":" + item if kind == "object" else item)
+        item = draw(SPACE) + draw(documents(depth - 1, keys)) + draw(SPACE)
+        items.append(draw(SPACE) + draw(keys.flatmap(spelled)) + draw(SPACE) + ":" + item if kind == "object" else item)
     opening, closing = "{}" if kind == "object" else "[]"
     return opening + ",".join(items) + closing
 
 
 @st.composite
-def mutated(draw: st.DrawFn) -> bytes:
+def mutated(draw: st.DrawFn, keys: st.SearchStrategy[str] = KEYS) -> bytes:
     """Bytes of such a document, perhaps with a byte order mark, in another encoding, or damaged somewhere."""
-    text = draw(documents())
+    text = draw(documents(keys=keys))
     data = draw(st.sampled_from([b"", b"", b"", b"\xef\xbb\xbf"])) + text.encode(
         draw(st.sampled_from(["utf-8"] * 4 + ["utf-16-le"]))
     )
@@ -140,6 +196,23 @@ def mutated(draw: st.DrawFn) -> bytes:
 def test_the_scan_never_misses_what_python_finds(config: bytes) -> None:
     if finds_request(config):
         assert core.asks(config)
+
+
+NEEDLE_TEXT = st.text(
+    st.sampled_from('aB/"\\.<\t\n\x01é\u2028\U0001f600Ω _-') | st.characters(codec="utf-8"), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.data(), st.lists(NEEDLE_TEXT, max_size=4))
+def test_the_scan_misses_no_needle_however_it_is_spelled(data: st.DataObject, needles: list[str]) -> None:
+    """Whatever characters needles are made of: what Python finds in a string of the document, the scan has seen."""
+    around = st.tuples(
+        st.sampled_from(["", "x", "\\"]), st.sampled_from([*needles, "other"]), st.sampled_from(["", "/y"])
+    )
+    config = data.draw(mutated(around.map("".join)))
+    if any(needle in text for needle in needles for text in texts_of(config)):
+        assert core.asks(config, [needle.encode() for needle in needles])
 
 
 @settings(max_examples=500, deadline=None)

@@ -26,13 +26,13 @@ mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work"
 mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" /etc
 mkdir -p /etc/shim /etc/nvidia-container-runtime
-mount -t tmpfs tmpfs /etc/shim
-mount -t tmpfs tmpfs /etc/nvidia-container-runtime
+mount -t tmpfs -o mode=755 tmpfs /etc/shim
+mount -t tmpfs -o mode=755 tmpfs /etc/nvidia-container-runtime
 mkdir /etc/shim/low-level
 mount -t tmpfs tmpfs /usr/local/sbin
-mount -t tmpfs tmpfs /run
-mkdir -m 700 /run/shim /run/shim/c /run/user
-ln -s /run/shim /run/user/shim
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -m 700 /run/shim /run/shim/c /run/user /run/user/shim
+mount --bind /run/shim /run/user/shim
 echo ready
 exec cat
 """

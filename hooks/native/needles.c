@@ -1,0 +1,179 @@
+/*
+ * The needles: by which texts the request scan finds a request.
+ *
+ * Without a configuration there is one, built in. A configuration may name other sources; whoever reads one leaves the
+ * needles that follow from it in a file beside the index (shim/create/needles.py):
+ *
+ *     shim-needles 1 VERSION
+ *     input DEV INO SIZE MTIME_NS CTIME_NS PATH     a configuration file as it was when it was read
+ *     absent PATH                                   one that was missing, and would have counted
+ *     needle TEXT
+ *     end
+ *
+ * The file counts while it is ours alone, whole, of our version, and every input is what it says. With a configuration
+ * and without such a file there is no telling what asks, and Python must look.
+ */
+#define _GNU_SOURCE
+#include "native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SYSTEM_FILE "/etc/shim/config.toml"
+#define VENDOR_FILE "/etc/nvidia-container-runtime/config.toml"
+#define FIRST_LINE "shim-needles 1 " SHIM_VERSION
+
+/* --- the file ----------------------------------------------------------------------------------------------------- */
+
+/* Nanoseconds as Python counts them. False for a time beyond what it can say. */
+static bool nanoseconds(const struct timespec *time, int64_t *found)
+{
+    return !__builtin_mul_overflow((int64_t)time->tv_sec, 1000000000, found) &&
+           !__builtin_add_overflow(*found, (int64_t)time->tv_nsec, found);
+}
+
+/* Whether a file is what `known` says: five numbers, each with a space behind it, then the path. */
+static bool is_unchanged(const char *known)
+{
+    struct stat status;
+    int64_t modified, changed;
+    char found[128];
+    const char *path = known;
+    for (int i = 0; i < 5; i++) {
+        path = strchr(path, ' ');
+        if (!path++)
+            return false;
+    }
+    if (stat(path, &status) != 0 || !nanoseconds(&status.st_mtim, &modified) || !nanoseconds(&status.st_ctim, &changed))
+        return false;
+    int size = snprintf(found, sizeof found, "%ju %ju %jd %" PRId64 " %" PRId64 " ", (uintmax_t)status.st_dev,
+                        (uintmax_t)status.st_ino, (intmax_t)status.st_size, modified, changed);
+    return size == path - known && memcmp(known, found, (size_t)size) == 0;
+}
+
+static bool is_absent(const char *path)
+{
+    struct stat status;
+    return *path && stat(path, &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* What follows a word at the beginning of a line, NULL when the line begins otherwise. */
+static const char *behind(const char *line, const char *word)
+{
+    size_t size = strlen(word);
+    return strncmp(line, word, size) == 0 ? line + size : NULL;
+}
+
+int parse_needles(char *text, size_t size, struct needle *needles, size_t room)
+{
+    char *end = text + size;
+    size_t count = 0, inputs = 0;
+    if (memchr(text, '\0', size))
+        return -EINVAL;
+    for (char *line = text, *stop; (stop = memchr(line, '\n', (size_t)(end - line))) != NULL; line = stop + 1) {
+        const char *value;
+        *stop = '\0';
+        if (line == text) {
+            if (strcmp(line, FIRST_LINE) != 0)
+                return -EINVAL;
+        } else if ((value = behind(line, "input ")) != NULL) {
+            if (!is_unchanged(value))
+                return -ESTALE;
+            inputs++;
+        } else if ((value = behind(line, "absent ")) != NULL) {
+            if (!is_absent(value))
+                return -ESTALE;
+            inputs++;
+        } else if ((value = behind(line, "needle ")) != NULL) {
+            if (value == stop)
+                return -EINVAL;
+            if (count == room)
+                return -E2BIG;
+            needles[count++] = (struct needle){ value, (size_t)(stop - value) };
+        } else
+            return strcmp(line, "end") == 0 && stop + 1 == end && inputs ? (int)count : -EINVAL;
+    }
+    return -EINVAL;
+}
+
+/* Whether nobody but us can have written this, or can read it. */
+static bool is_ours_alone(int fd, mode_t kind, struct stat *status)
+{
+    return fstat(fd, status) == 0 && (status->st_mode & S_IFMT) == kind && status->st_uid == geteuid() &&
+           !(status->st_mode & 077);
+}
+
+int read_needles(const char *directory, const char *name, struct needle_file *file)
+{
+    struct stat status;
+    size_t size = 0;
+    cleanup_fd int above = open(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (above < 0)
+        return -errno;
+    cleanup_fd int fd = openat(above, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (!is_ours_alone(above, S_IFDIR, &status) || !is_ours_alone(fd, S_IFREG, &status))
+        return -EPERM;
+    for (ssize_t part; size < sizeof file->text; size += (size_t)part) {
+        part = read(fd, file->text + size, sizeof file->text - size);
+        if (part < 0)
+            return -errno;
+        if (part == 0)
+            return parse_needles(file->text, size, file->needles, MAX_NEEDLES);
+    }
+    return -E2BIG;
+}
+
+/* --- which configuration -------------------------------------------------------------------------------------------- */
+
+static bool exists(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/*
+ * The configuration of the user who runs us, if it may count: written to `path`, 0 or more. Whoever is the host's root
+ * has none.
+ */
+static int find_own(char path[PATH_MAX])
+{
+    static const char file[] = "/config.toml";
+    struct stat status;
+    const char *home = getenv("XDG_CONFIG_HOME");
+    if (!home || !*home || is_rootful() || strlen(home) + sizeof "/shim" > PATH_MAX)
+        return 0;
+    int size = snprintf(path, PATH_MAX, "%s/shim", home);
+    if (stat(path, &status) != 0 || status.st_uid != geteuid())
+        return 0;
+    if (size + sizeof file > PATH_MAX)
+        return -ENAMETOOLONG;
+    strcpy(path + size, file);
+    return 1;
+}
+
+int find_needles(struct needle_file *file)
+{
+    char own[PATH_MAX], directory[PATH_MAX], name[sizeof "needles-0123456789abcdef"] = "needles";
+    const char *named = getenv("SHIM_CONFIG"), *first = SYSTEM_FILE;
+    bool is_named = named && *named;
+    int has_own = is_named ? 0 : find_own(own);
+    if (has_own < 0)
+        return has_own;
+    if (is_named || has_own)
+        first = is_named ? named : own;
+    if (!is_named && !(has_own && exists(own)) && !exists(SYSTEM_FILE) && !exists(VENDOR_FILE)) {
+        file->needles[0] = built_in_needles[0];
+        return 1;
+    }
+    if (strcmp(first, SYSTEM_FILE) != 0)
+        snprintf(name, sizeof name, "needles-%016" PRIx64, short_name(SHORT_NAME, first, strlen(first)));
+    int problem = run_directory(directory, sizeof directory);
+    return problem ? problem : read_needles(directory, name, file);
+}
