@@ -27,36 +27,19 @@ struct ld_aout {
 
 /* ---- one directory, in ldconfig's order ---- */
 
-struct lib {
-    const char *soname;
-    struct ld_entry *entry;
-    int flags;
-    unsigned isa;
-    bool link;
-};
-
-struct walk {
-    struct ld_work *work;
-    struct ld_dir *dir;
-    struct lib *libs;   /* in the order of first appearance */
-    size_t count;
-    uint32_t *table;    /* sonames to libs */
-    size_t mask;
-};
-
-static bool trusted(const struct walk *walk)
+bool ld_trusted(const struct ld_walk *walk)
 {
     return walk->dir->state == walk->work->state;
 }
 
 /* Links may be changed: not in a directory of another mount, when the root's owner wants us to stay on his. */
-static bool ours(const struct walk *walk)
+bool ld_ours(const struct ld_walk *walk)
 {
     return !walk->dir->lent && (!walk->dir->foreign || !walk->work->root->one_mount);
 }
 
 /* The file that an entry leads to by links within its directory, or NULL: ask the kernel. */
-static struct ld_entry *follow(const struct ld_dir *dir, struct ld_entry *entry)
+struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry)
 {
     for (int hops = 0; entry && entry->type == DT_LNK && hops < HOPS; hops++) {
         if (!entry->target || strchr(entry->target, '/') || !strcmp(entry->target, ".") || !strcmp(entry->target, ".."))
@@ -66,7 +49,7 @@ static struct ld_entry *follow(const struct ld_dir *dir, struct ld_entry *entry)
     return entry && entry->type == DT_REG ? entry : NULL;
 }
 
-static int queue_subdirectory(struct walk *walk, const char *path, const struct stat *st)
+static int queue_subdirectory(struct ld_walk *walk, const char *path, const struct stat *st)
 {
     struct ld_dir dir = {.path = path, .type = walk->dir->type, .dev = st->st_dev, .ino = st->st_ino};
     int rc = ld_conf_queue(walk->work, &dir);
@@ -74,16 +57,16 @@ static int queue_subdirectory(struct walk *walk, const char *path, const struct 
     return rc < 0 ? rc : 0;
 }
 
-static void remove_stale(struct walk *walk, struct ld_entry *entry)
+static void remove_stale(struct ld_walk *walk, struct ld_entry *entry)
 {
-    if (walk->work->keep_links || !ours(walk) || !strstr(entry->name, ".so.") || unlinkat(walk->dir->fd, entry->name, 0))
+    if (walk->work->keep_links || !ld_ours(walk) || !strstr(entry->name, ".so.") || unlinkat(walk->dir->fd, entry->name, 0))
         return;
     walk->work->links_removed++;
     entry->type = 0;
 }
 
 /* Errors that say something about us and nothing about the tree. */
-static bool our_trouble(int error)
+bool ld_our_trouble(int error)
 {
     return error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN;
 }
@@ -134,7 +117,7 @@ static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const
 }
 
 /* A link that leads out of its directory, or nowhere: follow it with the kernel's help and look into what is there. */
-static int look_behind(struct walk *walk, struct ld_entry *entry, struct ld_entry *what)
+static int look_behind(struct ld_walk *walk, struct ld_entry *entry, struct ld_entry *what)
 {
     struct stat st = {0};
     const char *path = arena_join(&walk->work->arena, walk->dir->path, entry->name);
@@ -146,7 +129,7 @@ static int look_behind(struct walk *walk, struct ld_entry *entry, struct ld_entr
     cleanup_fd int fd = root_regular(walk->work->root, path, &st);
     if (fd >= 0)
         return ld_look(walk->work, &walk->work->arena, fd, &st, what);
-    if (our_trouble(fd))
+    if (ld_our_trouble(fd))
         return fd;
     cleanup_fd int lent = st.st_mode ? -ENOENT : open_lent(walk->work, walk->dir, entry, &st);
     if (lent >= 0)
@@ -185,7 +168,7 @@ static bool stays_link(const char *name, const char *soname)
 }
 
 /* The types that may replace each other under one soname, glibc <= 2.36. */
-static void mix_types(struct lib *known, int flags)
+static void mix_types(struct ld_lib *known, int flags)
 {
     bool known_libc = known->flags == 2 || known->flags == LD_TYPE_LIBC6, libc = flags == 2 || flags == LD_TYPE_LIBC6;
 
@@ -193,7 +176,7 @@ static void mix_types(struct lib *known, int flags)
         known->flags = flags;
 }
 
-static void add_lib(struct walk *walk, const struct lib *lib)
+static void add_lib(struct ld_walk *walk, const struct ld_lib *lib)
 {
     const struct ld_profile *profile = walk->work->profile;
     size_t at = ld_hash(lib->soname) & walk->mask;
@@ -205,7 +188,7 @@ static void add_lib(struct walk *walk, const struct lib *lib)
         walk->table[at] = (uint32_t)++walk->count;
         return;
     }
-    struct lib *known = &walk->libs[walk->table[at] - 1];
+    struct ld_lib *known = &walk->libs[walk->table[at] - 1];
     bool better = !lib->link && known->link;
     if (lib->link == known->link)
         better = ld_compare(profile->arch, known->entry->name, lib->entry->name) < 0;
@@ -218,9 +201,9 @@ static void add_lib(struct walk *walk, const struct lib *lib)
     known->isa = lib->isa;
 }
 
-static int take(struct walk *walk, struct ld_entry *entry, const struct ld_entry *what)
+static int take(struct ld_walk *walk, struct ld_entry *entry, const struct ld_entry *what)
 {
-    struct lib lib = {.entry = entry, .flags = what->flags, .isa = what->isa, .link = entry->type == DT_LNK};
+    struct ld_lib lib = {.entry = entry, .flags = what->flags, .isa = what->isa, .link = entry->type == DT_LNK};
 
     lib.soname = what->aout ? aout_soname(walk->work, what, entry->name) : what->soname ? what->soname : entry->name;
     if (!lib.soname)
@@ -235,7 +218,7 @@ static int take(struct walk *walk, struct ld_entry *entry, const struct ld_entry
     return 0;
 }
 
-static int visit(struct walk *walk, struct ld_entry *entry)
+static int visit(struct ld_walk *walk, struct ld_entry *entry)
 {
     struct ld_entry elsewhere = {0};
     struct ld_entry *what = entry;
@@ -248,7 +231,7 @@ static int visit(struct walk *walk, struct ld_entry *entry)
         return root_lstat(walk->work->root, path, &st) ? 0 : queue_subdirectory(walk, path, &st);
     }
     if (entry->type == DT_LNK) {
-        what = trusted(walk) ? follow(walk->dir, entry) : NULL;
+        what = ld_trusted(walk) ? ld_follow(walk->dir, entry) : NULL;
         if (!what) {
             int rc = look_behind(walk, entry, &elsewhere);
             if (rc)
@@ -257,137 +240,6 @@ static int visit(struct walk *walk, struct ld_entry *entry)
         }
     }
     return entry->type && what->library ? take(walk, entry, what) : 0;
-}
-
-/* ---- soname links ---- */
-
-/* Debian leaves the link of a dynamic loader alone. Its list lacks two commas, so some names are missing here too. */
-static bool loader_name(const char *soname)
-{
-    static const char *const names[] = {
-        "ld-kfreebsd-x86-64.so.1", "ld-linux-aarch64.so.1", "ld-linux-aarch64_be.so.1", "ld-linux-armhf.so.3",
-        "ld-linux-ia64.so.2", "ld-linux-mipsn8.so.1", "ld-linux-x86-64.so.2", "ld-linux.so.2", "ld-linux.so.3",
-        "ld.so.1", "ld64.so.1", "ld64.so.2"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i], soname))
-            return true;
-    return false;
-}
-
-static bool plain_name(const char *name)
-{
-    return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
-}
-
-enum verdict { LEAVE, MAKE, REPLACE };
-
-/* What the directory's table says about a soname link; -1: only the kernel knows. */
-static int judge_by_table(const struct walk *walk, const struct lib *lib)
-{
-    if (!plain_name(lib->soname) || !trusted(walk))
-        return -1;
-    struct ld_entry *there = ld_find(walk->dir, lib->soname);
-    if (!there)
-        return ld_wanted(walk->work, walk->dir, lib->soname, DT_REG) ? MAKE : -1;
-    if (there->type == 0)
-        return MAKE;
-    if (there->type == DT_REG)
-        return LEAVE;
-    struct ld_entry *one = follow(walk->dir, there), *two = follow(walk->dir, lib->entry);
-    return one && one == two ? LEAVE : -1;
-}
-
-static int judge_by_kernel(const struct walk *walk, const char *file, const char *link, const struct lib *lib)
-{
-    const struct root *root = walk->work->root;
-    struct stat file_st, link_st, own_st;
-    int found = root_stat(root, link, &link_st), own = root_lstat(root, link, &own_st);
-
-    if (our_trouble(found) || our_trouble(own))
-        return our_trouble(found) ? found : own;
-    if (!found) {
-        if (root_stat(root, file, &file_st))
-            return LEAVE;
-        if (file_st.st_dev == link_st.st_dev && file_st.st_ino == link_st.st_ino)
-            return LEAVE;
-        if (!own && !S_ISLNK(own_st.st_mode))
-            return LEAVE;
-        if (walk->work->profile->debian && loader_name(lib->soname))
-            return LEAVE;
-        return REPLACE;
-    }
-    return !own && S_ISLNK(own_st.st_mode) ? REPLACE : MAKE;
-}
-
-static int make_link(const struct walk *walk, const struct lib *lib, const char *path, enum verdict verdict)
-{
-    const struct root *root = walk->work->root;
-    const char *base = lib->soname;
-
-    if (!ours(walk))
-        return -EXDEV;
-    cleanup_fd int other = plain_name(lib->soname) ? -1 : root_parent(root, path, &base);
-    if (other < 0 && !plain_name(lib->soname))
-        return other;
-    int folder = other < 0 ? walk->dir->fd : other;
-    if (verdict == REPLACE)
-        return root_link_at(root, folder, base, lib->entry->name);
-    return root_link_new(root, folder, base, lib->entry->name);
-}
-
-/* Enters a link that we made into the table, or declares all tables void. */
-static void remember_link(struct walk *walk, const struct lib *lib)
-{
-    struct ld_dir *dir = walk->dir;
-
-    if (!plain_name(lib->soname)) {
-        walk->work->state++;
-        return;
-    }
-    if (!trusted(walk))
-        return;
-    uint32_t *place = ld_slot(dir, lib->soname);
-    if (!*place) {
-        dir->entries[dir->count++] = (struct ld_entry){.name = lib->soname};
-        *place = (uint32_t)dir->count;
-    }
-    dir->entries[*place - 1].type = DT_LNK;
-    dir->entries[*place - 1].target = lib->entry->name;
-}
-
-/*
- * Makes dir/soname lead to the library. Whatever cannot be done is passed over, like in ldconfig. Answers 1 when the link
- * is missing because nothing may be written there: then the cache had better name the file itself.
- */
-static int maintain(struct walk *walk, const struct lib *lib)
-{
-    struct ld_work *work = walk->work;
-    int verdict = judge_by_table(walk, lib);
-    const char *link = arena_join(&work->arena, walk->dir->path, lib->soname);
-    const char *file = arena_join(&work->arena, walk->dir->path, lib->entry->name);
-
-    if (!link || !file)
-        return -ENOMEM;
-    int rc = -EEXIST;
-    if (verdict == MAKE)
-        rc = make_link(walk, lib, link, MAKE);
-    if (verdict < 0 || (verdict == MAKE && rc == -EEXIST)) {  /* something that a listing does not show */
-        verdict = judge_by_kernel(walk, file, link, lib);
-        if (verdict < 0)
-            return verdict;
-        if (verdict != LEAVE)
-            rc = make_link(walk, lib, link, (enum verdict)verdict);
-    }
-    if (verdict == LEAVE)
-        return 0;
-    if (!rc) {
-        work->links_made++;
-        remember_link(walk, lib);
-        return 0;
-    }
-    work->links_refused++;
-    return rc == -EROFS || rc == -EXDEV;
 }
 
 /* ---- entries ---- */
@@ -413,7 +265,7 @@ static uint64_t path_bits(const struct ld_profile *profile, const char *path)
     }
 }
 
-static int add_item(struct walk *walk, const struct lib *lib, const char *file)
+static int add_item(struct ld_walk *walk, const struct ld_lib *lib, const char *file)
 {
     struct ld_work *work = walk->work;
     const char *value = arena_join(&work->arena, walk->dir->path, file);
@@ -429,13 +281,13 @@ static int add_item(struct walk *walk, const struct lib *lib, const char *file)
 }
 
 /* From the latest soname to the first: links, then the cache's entries. */
-static int finish(struct walk *walk)
+static int finish(struct ld_walk *walk)
 {
     for (size_t i = walk->count; i-- > 0;) {
-        struct lib *lib = &walk->libs[i];
+        struct ld_lib *lib = &walk->libs[i];
         int rc = 0;
         if (!walk->dir->hwcaps && !lib->link && !walk->work->keep_links)
-            rc = maintain(walk, lib);
+            rc = ld_maintain(walk, lib);
         if (rc < 0)
             return rc;
         rc = add_item(walk, lib, walk->dir->hwcaps || rc ? lib->entry->name : lib->soname);
@@ -447,7 +299,7 @@ static int finish(struct walk *walk)
 
 static int walk_dir(struct ld_work *work, struct ld_dir *dir)
 {
-    struct walk walk = {.work = work, .dir = dir, .mask = 15};
+    struct ld_walk walk = {.work = work, .dir = dir, .mask = 15};
 
     while (walk.mask < 2 * dir->scanned)
         walk.mask = 2 * walk.mask + 1;

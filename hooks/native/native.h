@@ -163,7 +163,7 @@ void *arena_grow(struct arena *arena, void *old, size_t used, size_t *room, size
 void arena_merge(struct arena *into, struct arena *from);
 void arena_free(struct arena *arena);
 
-/* root.c: the root handle */
+/* root.c, rootwrite.c: the root handle */
 
 struct root {
     int fd;            /* the root directory; the only descriptor that paths start from */
@@ -228,6 +228,33 @@ void ld_profile_find(const struct root *root, struct ld_profile *profile);
 bool ld_profile_name(struct ld_profile *profile, const char *generator, size_t length);
 int ld_compare(const struct ld_arch *arch, const char *one, const char *two);
 uint64_t ld_hwcap_bit(const struct ld_profile *profile, const char *name);
+
+/* elffile.c: an ELF file, read in small parts */
+
+enum { ELF_HEAD = 4096, ELF_PART = 1024, ELF_READS = 1024 };
+
+struct elf_file {
+    int fd;
+    uint64_t size;
+    unsigned reads;
+    bool native32;             /* 32-bit headers */
+    size_t head_have;
+    unsigned char head[ELF_HEAD];  /* the beginning: headers, notes, often the strings too */
+    struct elf_part {
+        uint64_t at;
+        size_t have;
+        unsigned char bytes[ELF_PART];
+    } parts[2];                /* the latest two other places: dynamic entries, their strings */
+    unsigned latest;
+};
+
+bool elf_begin(struct elf_file *file, int fd, uint64_t size);
+void elf_get(struct elf_file *file, uint64_t at, void *into, size_t size);
+uint32_t elf_get32(struct elf_file *file, uint64_t at);
+bool elf_spent(const struct elf_file *file);
+bool elf_within(const struct elf_file *file, uint64_t at);
+bool elf_string_is(struct elf_file *file, uint64_t at, const char *text);
+bool elf_get_string(struct elf_file *file, uint64_t at, char *into);
 
 /* elf.c: what ldconfig wants to know about one file */
 
@@ -313,7 +340,17 @@ int ld_conf_read(struct ld_work *work, const char *path);
 int ld_conf_builtin(struct ld_work *work);
 int ld_conf_folder(struct ld_work *work, const char *path, int type);
 int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir);
+
+/* ldglob.c: patterns of include lines */
+
+struct ld_matches {
+    struct ld_work *work;
+    const char **paths;
+    size_t count, room;
+};
+
 bool ld_glob(const char *pattern, const char *name);
+int ld_expand(struct ld_matches *matches, const char *pattern);
 
 /* ldlist.c: what the directories hold */
 
@@ -332,7 +369,34 @@ uint32_t ld_hash(const char *name);
 
 /* ldscan.c: what ldconfig makes of it */
 
+struct ld_lib {
+    const char *soname;
+    struct ld_entry *entry;
+    int flags;
+    unsigned isa;
+    bool link;
+};
+
+struct ld_walk {
+    struct ld_work *work;
+    struct ld_dir *dir;
+    struct ld_lib *libs;   /* in the order of first appearance */
+    size_t count;
+    uint32_t *table;    /* sonames to libs */
+    size_t mask;
+};
+
+bool ld_trusted(const struct ld_walk *walk);
+bool ld_ours(const struct ld_walk *walk);
+bool ld_our_trouble(int error);
+struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry);
 int ld_scan(struct ld_work *work, unsigned threads);
+
+/* ldlinks.c: soname links */
+int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib);
+
+/* ldencode.c */
+int ld_encode(struct ld_work *work, void **data, size_t *size);
 
 /* ldcache.c */
 
@@ -354,7 +418,6 @@ struct ld_report {
     char generator[160];
 };
 
-int ld_encode(struct ld_work *work, void **data, size_t *size);
 int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault);
 
 /* --- the hooks ---------------------------------------------------------------------------------------------------- */

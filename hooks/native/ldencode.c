@@ -1,0 +1,283 @@
+/*
+ * The bytes of a cache: the order of its entries, its strings, its layout.
+ *
+ * The file: a header of 48 bytes, the entries of 24 bytes in descending order of names (the loader searches by halves),
+ * one string table in which a string that is the end of its neighbour takes no room, and an extension block with the
+ * generator's name and the names of glibc-hwcaps directories. Integers are the machine's own.
+ */
+#define _GNU_SOURCE
+#include "native.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order ---- */
+
+static int compare(const struct ld_arch *arch, const struct ld_item *one, const struct ld_item *two)
+{
+    int order = ld_compare(arch, two->key, one->key);
+
+    if (order)
+        return order;
+    if (one->flags != two->flags)
+        return one->flags < two->flags ? 1 : -1;
+    if (one->hwcaps != two->hwcaps)
+        return !one->hwcaps ? 1 : !two->hwcaps ? -1 : strcmp(one->hwcaps, two->hwcaps);
+    int left = __builtin_popcountll(one->hwcap), right = __builtin_popcountll(two->hwcap);
+    if (left != right)
+        return left < right ? 1 : -1;
+    return one->hwcap == two->hwcap ? 0 : one->hwcap < two->hwcap ? 1 : -1;
+}
+
+static void merge(const struct ld_arch *arch, struct ld_item **items, struct ld_item **spare, size_t count)
+{
+    if (count < 2)
+        return;
+    size_t half = count / 2, left = 0, right = half, to = 0;
+    merge(arch, items, spare, half);
+    merge(arch, items + half, spare, count - half);
+    while (left < half && right < count)
+        spare[to++] = compare(arch, items[left], items[right]) <= 0 ? items[left++] : items[right++];
+    while (left < half)
+        spare[to++] = items[left++];
+    memcpy(items, spare, to * sizeof *items);
+}
+
+/* glibc's way, one by one from the front: needed where the order is none, see long_number. */
+static void insert(const struct ld_arch *arch, struct ld_item **items, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct ld_item *fresh = items[i];
+        size_t at = 0;
+        while (at < i && compare(arch, items[at], fresh) <= 0)
+            at++;
+        memmove(items + at + 1, items + at, (i - at) * sizeof *items);
+        items[at] = fresh;
+    }
+}
+
+/* Numbers of more than nine digits wrap, and then a < b < c does not mean a < c. */
+static bool long_number(const char *name)
+{
+    size_t run = 0;
+
+    for (; *name; name++) {
+        run = *name >= '0' && *name <= '9' ? run + 1 : 0;
+        if (run > 9)
+            return true;
+    }
+    return false;
+}
+
+static int sorted(struct ld_work *work, struct ld_item ***into)
+{
+    size_t size = work->item_count * sizeof(struct ld_item *);
+    struct ld_item **items = arena_get(&work->arena, size), **spare = arena_get(&work->arena, size);
+    bool odd = false;
+
+    if (!items || !spare)
+        return -ENOMEM;
+    for (size_t i = 0; i < work->item_count; i++) {
+        items[i] = &work->items[i];
+        odd |= long_number(items[i]->key);
+    }
+    if (odd)
+        insert(work->profile->arch, items, work->item_count);
+    else
+        merge(work->profile->arch, items, spare, work->item_count);
+    *into = items;
+    return 0;
+}
+
+/* ---- strings ---- */
+
+struct string {
+    const char *text;
+    size_t length;
+    uint32_t *place;   /* where the offset is wanted */
+};
+
+/* By the last bytes first, larger first; of two with a common end the longer first. */
+static int by_end(const void *one, const void *two)
+{
+    const struct string *left = one, *right = two;
+    size_t a = left->length, b = right->length;
+
+    while (a && b) {
+        unsigned char x = (unsigned char)left->text[--a], y = (unsigned char)right->text[--b];
+        if (x != y)
+            return x < y ? 1 : -1;
+    }
+    return a ? -1 : b ? 1 : 0;
+}
+
+static bool ends_with(const struct string *string, const struct string *end)
+{
+    return string->length >= end->length &&
+           !memcmp(string->text + string->length - end->length, end->text, end->length);
+}
+
+/* Gives each string its offset, counted from BASE, and answers the size of the table. */
+static uint32_t place_strings(struct string *strings, size_t count, uint32_t base)
+{
+    uint32_t end = 0;  /* behind the NUL of the preceding string */
+
+    if (count)
+        qsort(strings, count, sizeof *strings, by_end);
+    for (size_t i = 0; i < count; i++) {
+        if (!i || !ends_with(&strings[i - 1], &strings[i]))
+            end += (uint32_t)strings[i].length + 1;
+        *strings[i].place = base + end - 1 - (uint32_t)strings[i].length;
+    }
+    return end;
+}
+
+/* ---- the file ---- */
+
+struct file_header {
+    char magic[20];
+    uint32_t count, strings;
+    uint8_t flags, zero[3];
+    uint32_t extension;
+    uint32_t unused[3];
+};
+
+struct file_entry {
+    int32_t flags;
+    uint32_t key, value, osversion;
+    uint64_t hwcap;
+};
+
+struct file_section {
+    uint32_t tag, flags, offset, size;
+};
+
+_Static_assert(sizeof(struct file_header) == 48 && sizeof(struct file_entry) == 24, "glibc's layout");
+
+struct layout {  /* the pieces of a file, before their bytes are put together */
+    struct ld_work *work;
+    struct ld_item **items;
+    struct file_entry *entries;
+    struct string *strings;
+    size_t string_count;
+    const char **names;       /* glibc-hwcaps names that an entry uses, sorted */
+    uint32_t *name_places;    /* of all names seen */
+    size_t used;
+};
+
+static int by_text(const void *one, const void *two)
+{
+    return strcmp(*(const char *const *)one, *(const char *const *)two);
+}
+
+static void add_string(struct layout *layout, const char *text, uint32_t *place)
+{
+    layout->strings[layout->string_count++] = (struct string){text, strlen(text), place};
+}
+
+static uint64_t hwcap_value(const struct layout *layout, const struct ld_item *item)
+{
+    uint64_t index = 0;
+
+    if (!item->hwcaps)
+        return item->hwcap;
+    while (strcmp(layout->names[index], item->hwcaps))
+        index++;
+    return 1ull << 62 | (uint64_t)item->isa << 32 | index;
+}
+
+static void collect_names(struct layout *layout)
+{
+    const struct ld_work *work = layout->work;
+
+    for (size_t i = 0; i < work->hwcaps_count; i++)
+        for (size_t j = 0; j < work->item_count; j++)
+            if (work->items[j].hwcaps == work->hwcaps[i]) {
+                layout->names[layout->used++] = work->hwcaps[i];
+                break;
+            }
+    qsort(layout->names, layout->used, sizeof *layout->names, by_text);
+}
+
+static int lay_out(struct ld_work *work, struct layout *layout)
+{
+    *layout = (struct layout){.work = work};
+    int rc = sorted(work, &layout->items);
+    if (rc)
+        return rc;
+    layout->entries = arena_get(&work->arena, (work->item_count + 1) * sizeof *layout->entries);
+    layout->strings = arena_get(&work->arena, (2 * work->item_count + work->hwcaps_count + 1) * sizeof *layout->strings);
+    layout->names = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->names);
+    layout->name_places = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->name_places);
+    if (!layout->entries || !layout->strings || !layout->names || !layout->name_places)
+        return -ENOMEM;
+    collect_names(layout);
+    for (size_t i = 0; i < work->item_count; i++) {
+        struct file_entry *entry = &layout->entries[i];
+        entry->flags = layout->items[i]->flags;
+        entry->hwcap = hwcap_value(layout, layout->items[i]);
+        add_string(layout, layout->items[i]->key, &entry->key);
+        add_string(layout, layout->items[i]->value, &entry->value);
+    }
+    for (size_t i = 0; i < work->hwcaps_count; i++)
+        add_string(layout, work->hwcaps[i], &layout->name_places[i]);
+    return 0;
+}
+
+static uint32_t place_of_name(const struct layout *layout, const char *name)
+{
+    size_t i = 0;
+
+    while (layout->work->hwcaps[i] != name)
+        i++;
+    return layout->name_places[i];
+}
+
+/* The extension block, which ends the file: sections, the used names' places, the generator's text. */
+static void put_extension(const struct layout *layout, char *file, uint32_t at)
+{
+    const char *generator = layout->work->profile->generator;
+    uint32_t count = layout->used ? 2 : 1, names = at + 8 + count * 16, text = names + (uint32_t)layout->used * 4;
+    uint32_t head[2] = {LD_EXTENSION_MAGIC, count};
+    struct file_section sections[2] = {
+        {0, 0, text, (uint32_t)strlen(generator)},
+        {1, 0, names, (uint32_t)layout->used * 4},
+    };
+
+    memcpy(file + at, head, sizeof head);
+    memcpy(file + at + 8, sections, count * sizeof *sections);
+    for (size_t i = 0; i < layout->used; i++) {
+        uint32_t place = place_of_name(layout, layout->names[i]);
+        memcpy(file + names + 4 * i, &place, sizeof place);
+    }
+    memcpy(file + text, generator, strlen(generator));
+}
+
+/* Turns what was found into the bytes of a cache, which live in the work's arena. */
+int ld_encode(struct ld_work *work, void **data, size_t *size)
+{
+    struct layout layout;
+    int rc = lay_out(work, &layout);
+
+    if (rc)
+        return rc;
+    size_t count = work->item_count, base = sizeof(struct file_header) + count * sizeof(struct file_entry);
+    struct file_header header = {.count = (uint32_t)count};
+    header.strings = place_strings(layout.strings, layout.string_count, (uint32_t)base);
+    header.flags = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 2 : 3;
+    header.extension = ((uint32_t)base + header.strings + 3) & ~3u;
+    memcpy(header.magic, "glibc-ld.so.cache1.1", sizeof header.magic);
+
+    *size = header.extension + 8 + (layout.used ? 32 : 16) + 4 * layout.used + strlen(work->profile->generator);
+    char *file = arena_get(&work->arena, *size);
+    if (!file)
+        return -ENOMEM;
+    memcpy(file, &header, sizeof header);
+    memcpy(file + sizeof header, layout.entries, count * sizeof *layout.entries);
+    for (size_t i = 0; i < layout.string_count; i++)
+        memcpy(file + *layout.strings[i].place, layout.strings[i].text, layout.strings[i].length + 1);
+    put_extension(&layout, file, header.extension);
+    *data = file;
+    return 0;
+}

@@ -1,0 +1,141 @@
+/*
+ * The soname links of one directory: which are right, which are made or turned.
+ *
+ * A directory's table answers most of it; the kernel is asked about what a listing does not show.
+ */
+#define _GNU_SOURCE
+#include "native.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* Debian leaves the link of a dynamic loader alone. Its list lacks two commas, so some names are missing here too. */
+static bool loader_name(const char *soname)
+{
+    static const char *const names[] = {
+        "ld-kfreebsd-x86-64.so.1", "ld-linux-aarch64.so.1", "ld-linux-aarch64_be.so.1", "ld-linux-armhf.so.3",
+        "ld-linux-ia64.so.2", "ld-linux-mipsn8.so.1", "ld-linux-x86-64.so.2", "ld-linux.so.2", "ld-linux.so.3",
+        "ld.so.1", "ld64.so.1", "ld64.so.2"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], soname))
+            return true;
+    return false;
+}
+
+static bool plain_name(const char *name)
+{
+    return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+}
+
+enum verdict { LEAVE, MAKE, REPLACE };
+
+/* What the directory's table says about a soname link; -1: only the kernel knows. */
+static int judge_by_table(const struct ld_walk *walk, const struct ld_lib *lib)
+{
+    if (!plain_name(lib->soname) || !ld_trusted(walk))
+        return -1;
+    struct ld_entry *there = ld_find(walk->dir, lib->soname);
+    if (!there)
+        return ld_wanted(walk->work, walk->dir, lib->soname, DT_REG) ? MAKE : -1;
+    if (there->type == 0)
+        return MAKE;
+    if (there->type == DT_REG)
+        return LEAVE;
+    struct ld_entry *one = ld_follow(walk->dir, there), *two = ld_follow(walk->dir, lib->entry);
+    return one && one == two ? LEAVE : -1;
+}
+
+static int judge_by_kernel(const struct ld_walk *walk, const char *file, const char *link, const struct ld_lib *lib)
+{
+    const struct root *root = walk->work->root;
+    struct stat file_st, link_st, own_st;
+    int found = root_stat(root, link, &link_st), own = root_lstat(root, link, &own_st);
+
+    if (ld_our_trouble(found) || ld_our_trouble(own))
+        return ld_our_trouble(found) ? found : own;
+    if (!found) {
+        if (root_stat(root, file, &file_st))
+            return LEAVE;
+        if (file_st.st_dev == link_st.st_dev && file_st.st_ino == link_st.st_ino)
+            return LEAVE;
+        if (!own && !S_ISLNK(own_st.st_mode))
+            return LEAVE;
+        if (walk->work->profile->debian && loader_name(lib->soname))
+            return LEAVE;
+        return REPLACE;
+    }
+    return !own && S_ISLNK(own_st.st_mode) ? REPLACE : MAKE;
+}
+
+static int make_link(const struct ld_walk *walk, const struct ld_lib *lib, const char *path, enum verdict verdict)
+{
+    const struct root *root = walk->work->root;
+    const char *base = lib->soname;
+
+    if (!ld_ours(walk))
+        return -EXDEV;
+    cleanup_fd int other = plain_name(lib->soname) ? -1 : root_parent(root, path, &base);
+    if (other < 0 && !plain_name(lib->soname))
+        return other;
+    int folder = other < 0 ? walk->dir->fd : other;
+    if (verdict == REPLACE)
+        return root_link_at(root, folder, base, lib->entry->name);
+    return root_link_new(root, folder, base, lib->entry->name);
+}
+
+/* Enters a link that we made into the table, or declares all tables void. */
+static void remember_link(struct ld_walk *walk, const struct ld_lib *lib)
+{
+    struct ld_dir *dir = walk->dir;
+
+    if (!plain_name(lib->soname)) {
+        walk->work->state++;
+        return;
+    }
+    if (!ld_trusted(walk))
+        return;
+    uint32_t *place = ld_slot(dir, lib->soname);
+    if (!*place) {
+        dir->entries[dir->count++] = (struct ld_entry){.name = lib->soname};
+        *place = (uint32_t)dir->count;
+    }
+    dir->entries[*place - 1].type = DT_LNK;
+    dir->entries[*place - 1].target = lib->entry->name;
+}
+
+/*
+ * Makes dir/soname lead to the library. Whatever cannot be done is passed over, like in ldconfig. Answers 1 when the link
+ * is missing because nothing may be written there: then the cache had better name the file itself.
+ */
+int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
+{
+    struct ld_work *work = walk->work;
+    int verdict = judge_by_table(walk, lib);
+    const char *link = arena_join(&work->arena, walk->dir->path, lib->soname);
+    const char *file = arena_join(&work->arena, walk->dir->path, lib->entry->name);
+
+    if (!link || !file)
+        return -ENOMEM;
+    int rc = -EEXIST;
+    if (verdict == MAKE)
+        rc = make_link(walk, lib, link, MAKE);
+    if (verdict < 0 || (verdict == MAKE && rc == -EEXIST)) {  /* something that a listing does not show */
+        verdict = judge_by_kernel(walk, file, link, lib);
+        if (verdict < 0)
+            return verdict;
+        if (verdict != LEAVE)
+            rc = make_link(walk, lib, link, (enum verdict)verdict);
+    }
+    if (verdict == LEAVE)
+        return 0;
+    if (!rc) {
+        work->links_made++;
+        remember_link(walk, lib);
+        return 0;
+    }
+    work->links_refused++;
+    return rc == -EROFS || rc == -EXDEV;
+}

@@ -1,0 +1,216 @@
+/*
+ * The root handle's other half: what changes a container's tree.
+ *
+ * A file is replaced by a rename, so nothing is followed and nothing truncated. With `one_mount` a path that crosses into
+ * another mount (a volume, a directory of the host) is refused with -EXDEV.
+ */
+#define _GNU_SOURCE
+#include "native.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Opens the directory that holds PATH's last component, and points *base at that component. */
+int root_parent(const struct root *root, const char *path, const char **base)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+
+    *base = slash ? slash + 1 : path;
+    if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
+        return -EINVAL;
+    if (length + 2 > sizeof folder)
+        return -ENAMETOOLONG;
+    memcpy(folder, path, length);
+    strcpy(folder + length, length ? "" : ".");
+    return root_at(root, folder, O_RDONLY | O_DIRECTORY, root->one_mount ? RESOLVE_NO_XDEV : 0);
+}
+
+static bool owner_wanted(const struct root *root)
+{
+    return root->uid != ROOT_NOBODY || root->gid != (gid_t)ROOT_NOBODY;
+}
+
+/*
+ * Something new is made under a spare name before it takes its place. The names are fixed, so that a hook that was
+ * killed leaves one such file and the next one takes it away.
+ */
+static void spare_name(char spare[16], int turn)
+{
+    snprintf(spare, 16, ".cdi-shim~%d", turn / 2 % 8);
+}
+
+enum { SPARES = 16 };  /* each name twice: the first failure removes what was in the way */
+
+static int spare_file(int folder, char spare[16])
+{
+    for (int turn = 0; turn < SPARES; turn++) {
+        spare_name(spare, turn);
+        int fd = openat(folder, spare, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0)
+            return fd;
+        if (errno != EEXIST)
+            return -errno;
+        unlinkat(folder, spare, 0);
+    }
+    return -EEXIST;
+}
+
+static int spare_link(int folder, char spare[16], const char *target)
+{
+    for (int turn = 0; turn < SPARES; turn++) {
+        spare_name(spare, turn);
+        if (!symlinkat(target, folder, spare))
+            return 0;
+        if (errno != EEXIST)
+            return -errno;
+        unlinkat(folder, spare, 0);
+    }
+    return -EEXIST;
+}
+
+/* Lets what was made take its place, or takes it away. */
+static int settle(int folder, const char *spare, const char *base, int rc)
+{
+    if (!rc && renameat(folder, spare, folder, base))
+        rc = -errno;
+    if (rc)
+        unlinkat(folder, spare, 0);
+    return rc;
+}
+
+static int fill(const struct root *root, int fd, const void *data, size_t size, mode_t mode)
+{
+    const char *from = data;
+
+    while (size) {
+        ssize_t put = write(fd, from, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return -errno;
+        from += put;
+        size -= (size_t)put;
+    }
+    if (owner_wanted(root) && fchown(fd, root->uid, root->gid))
+        return -errno;
+    if (fchmod(fd, mode))
+        return -errno;
+    return root->sync && fsync(fd) ? -errno : 0;
+}
+
+/* Makes PATH a regular file with these bytes and this mode, whatever it was before (not a directory). */
+int root_replace(const struct root *root, const char *path, const void *data, size_t size, mode_t mode)
+{
+    char spare[16];
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    if (folder < 0)
+        return folder;
+    cleanup_fd int fd = spare_file(folder, spare);
+    if (fd < 0)
+        return fd;
+    return settle(folder, spare, base, fill(root, fd, data, size, mode));
+}
+
+static int chown_link(const struct root *root, int folder, const char *name)
+{
+    if (!owner_wanted(root))
+        return 0;
+    return fchownat(folder, name, root->uid, root->gid, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
+}
+
+/* Makes a link in an open directory; -EEXIST when the name is taken. */
+int root_link_new(const struct root *root, int folder, const char *name, const char *target)
+{
+    return symlinkat(target, folder, name) ? -errno : chown_link(root, folder, name);
+}
+
+/* Makes NAME in an open directory a link with this text; what is there already is replaced, but not a directory. */
+int root_link_at(const struct root *root, int folder, const char *name, const char *target)
+{
+    char spare[16];
+
+    int rc = root_link_new(root, folder, name, target);
+    if (rc != -EEXIST)
+        return rc;
+    rc = spare_link(folder, spare, target);
+    return rc ? rc : settle(folder, spare, name, chown_link(root, folder, spare));
+}
+
+int root_link(const struct root *root, const char *path, const char *target)
+{
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    return folder < 0 ? folder : root_link_at(root, folder, base, target);
+}
+
+int root_unlink(const struct root *root, const char *path)
+{
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    if (folder < 0)
+        return folder;
+    return unlinkat(folder, base, 0) ? -errno : 0;
+}
+
+static int mkdir_one(const struct root *root, const char *path, mode_t mode)
+{
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    if (folder < 0)
+        return folder;
+    if (mkdirat(folder, base, 0700))
+        return -errno;
+    cleanup_fd int fd = openat(folder, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (owner_wanted(root) && fchown(fd, root->uid, root->gid))
+        return -errno;
+    return fchmod(fd, mode) ? -errno : 0;
+}
+
+/* mkdir -p inside the root: directories that exist, also behind links, are used as they are. */
+int root_mkdir(const struct root *root, const char *path, mode_t mode)
+{
+    char part[4096];
+    size_t length = strlen(path);
+
+    if (length >= sizeof part)
+        return -ENAMETOOLONG;
+    for (size_t end = 1; end <= length; end++) {
+        if (path[end] != '/' && path[end])
+            continue;
+        memcpy(part, path, end);
+        part[end] = 0;
+        cleanup_fd int there = root_at(root, part, O_PATH | O_DIRECTORY, 0);
+        int rc = there == -ENOENT ? mkdir_one(root, part, mode) : there < 0 ? there : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* The same for the directory that is to hold PATH. */
+int root_mkdir_parent(const struct root *root, const char *path, mode_t mode)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+
+    if (!slash || slash == path)
+        return 0;
+    if ((size_t)(slash - path) >= sizeof folder)
+        return -ENAMETOOLONG;
+    memcpy(folder, path, (size_t)(slash - path));
+    folder[slash - path] = 0;
+    return root_mkdir(root, folder, mode);
+}
