@@ -2,7 +2,7 @@
 
 import marshal
 import sys
-from _frozen_importlib_external import MAGIC_NUMBER  # type: ignore[import-not-found]  # importlib.util's, without its cost
+from _frozen_importlib_external import MAGIC_NUMBER  # importlib.util's, without its cost
 
 TOP = __file__[: -len("/shim/__main__.py")]
 
