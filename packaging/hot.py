@@ -43,6 +43,7 @@ MODULES = (
     "shim.host",
     "shim.host.identity",
     "shim.host.nodes",
+    "shim.host.replace",
     "shim.host.trust",
 )
 

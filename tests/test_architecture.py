@@ -11,7 +11,7 @@ TOP = Path(__file__).parent.parent
 
 # package -> packages of ours that it may import; a path with a dot names one module. Late imports count as well.
 MAY_IMPORT = {
-    "cdi": {"host.nodes", "host.trust"},
+    "cdi": {"host.nodes", "host.replace", "host.trust"},
     "host": set(),
     "hooks": {"cdi", "host"},
     "create": {"cdi", "host", "hooks.core"},

@@ -283,19 +283,11 @@ def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, found:
     if settled is None:
         return False
     data = _encode(settled, [(one, way(one)) for one in ways], settings, found)
-    temporary = f"{path}.{posix.getpid()}"
+    from shim.host.replace import replace  # late: nothing is written where an index was found
+
     try:
         _make_directory(path.rpartition("/")[0])
-        fd = posix.open(
-            temporary, posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o600
-        )
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[posix.write(fd, view) :]
-        finally:
-            posix.close(fd)
-        posix.rename(temporary, path)
+        replace(path, data)
     except (OSError, ValueError):
         return False
     return True

@@ -15,10 +15,9 @@ ways is not written down, and then there is no file at all.
 
 from __future__ import annotations
 
-import posix
-
 from shim import __version__
 from shim.cdi.annotations import PREFIX
+from shim.host.replace import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,15 +45,8 @@ def write(path: str, inputs: Iterable[tuple[str, list[int] | None]], needles: It
     text = "\n".join(lines)
     if not all(_is_plain(needle) for needle in wanted) or text.count("\n") != len(lines) - 1:
         return False
-    temporary = f"{path}.{posix.getpid()}"
-    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
     try:
-        fd = posix.open(temporary, flags, 0o600)
-        try:
-            posix.write(fd, text.encode("utf-8", "surrogateescape"))
-        finally:
-            posix.close(fd)
-        posix.rename(temporary, path)
+        replace(path, text.encode("utf-8", "surrogateescape"))
     except (OSError, ValueError):
         return False
     return True

@@ -23,12 +23,12 @@ Everything here fails silently: without a record, exec is what it would be witho
 
 from __future__ import annotations
 
-import errno
 import posix
 
 from shim.cdi import fastjson
 from shim.create.bundle import identity
 from shim.host.identity import is_ours, run_dir
+from shim.host.replace import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def write(
             "origins": plan.origins,
             "env": _changes(plan, before, after, read(place, call, bundle.read_identity)),
         }
-        _replace(
+        replace(
             f"{place}/{call.key}",
             f"{fastjson.dumps(_absolute(call.bundle))}\n{fastjson.dumps(entry)}\n".encode("ascii"),
         )
@@ -148,19 +148,6 @@ def _make_directories(place: str) -> bool:
 
 def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
-
-
-def _replace(path: str, data: bytes) -> None:
-    temporary = f"{path}.{posix.getpid()}"
-    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
-    fd = posix.open(temporary, flags, 0o600)
-    try:
-        posix.fchmod(fd, 0o600)
-        if posix.write(fd, data) != len(data):
-            raise OSError(errno.ENOSPC, "short write")
-    finally:
-        posix.close(fd)
-    posix.rename(temporary, path)
 
 
 def _sweep(place: str, mine: str) -> None:

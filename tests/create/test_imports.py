@@ -44,6 +44,7 @@ HOT = {
     "shim.host",
     "shim.host.identity",
     "shim.host.nodes",
+    "shim.host.replace",
 }
 # What a missing or stale index adds. A spec in YAML adds PyYAML with all that it drags in: hence the index.
 SPEC_READER = {
