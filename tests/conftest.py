@@ -28,12 +28,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Configurations of tests get an index each in /run/shim, and creates are logged; what is new goes away again."""
+    """Creates of tests leave an index for each configuration, records and a log; what is new goes away again."""
     place, log = Path("/run/shim"), Path("/var/log/shim.log")
-    before, had_log = set(place.glob("index-*")), log.exists()
+    before, had_log = set(place.rglob("*")), log.exists()
     yield
-    for path in set(place.glob("index-*")) - before:
-        path.unlink(missing_ok=True)
+    for path in set(place.rglob("*")) - before:
+        if path.is_file():
+            path.unlink(missing_ok=True)
     if not had_log:
         log.unlink(missing_ok=True)
 
