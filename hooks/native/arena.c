@@ -18,11 +18,19 @@ struct arena_chunk {
 
 enum { CHUNK = 64 * 1024 };
 
+/* How many bytes are left of the limit, SIZE_MAX without one. */
+size_t arena_room(const struct arena *arena)
+{
+    if (!arena->limit)
+        return SIZE_MAX;
+    return arena->limit > arena->taken ? arena->limit - arena->taken : 0;
+}
+
 static struct arena_chunk *chunk_new(struct arena *arena, size_t bytes)
 {
     size_t size = bytes > CHUNK ? bytes : CHUNK;
 
-    if (arena->limit && size > arena->limit - arena->taken)
+    if (size > arena_room(arena))
         return NULL;
     struct arena_chunk *chunk = calloc(1, sizeof *chunk + size);
     if (!chunk)

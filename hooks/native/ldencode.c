@@ -44,10 +44,16 @@ static void merge(const struct ld_arch *arch, struct ld_item **items, struct ld_
     memcpy(items, spare, to * sizeof *items);
 }
 
-/* glibc's way, one by one from the front: needed where the order is none, see long_number. */
-static void insert(const struct ld_arch *arch, struct ld_item **items, size_t count)
+/* glibc's way, one by one from the front: needed where the order is none, see long_number. Its cost is the square of the
+ * number, which is the image's choice, so it ends when the time is up. */
+static int insert(const struct ld_work *work, struct ld_item **items)
 {
-    for (size_t i = 1; i < count; i++) {
+    const struct ld_arch *arch = work->profile->arch;
+
+    for (size_t i = 1; i < work->item_count; i++) {
+        int late = root_late(work->root);
+        if (late)
+            return late;
         struct ld_item *fresh = items[i];
         size_t at = 0;
         while (at < i && compare(arch, items[at], fresh) <= 0)
@@ -55,6 +61,7 @@ static void insert(const struct ld_arch *arch, struct ld_item **items, size_t co
         memmove(items + at + 1, items + at, (i - at) * sizeof *items);
         items[at] = fresh;
     }
+    return 0;
 }
 
 /* Numbers of more than nine digits wrap, and then a < b < c does not mean a < c. */
@@ -82,11 +89,10 @@ static int sorted(struct ld_work *work, struct ld_item ***into)
         items[i] = &work->items[i];
         odd |= long_number(items[i]->key);
     }
-    if (odd)
-        insert(work->profile->arch, items, work->item_count);
-    else
-        merge(work->profile->arch, items, spare, work->item_count);
     *into = items;
+    if (odd)
+        return insert(work, items);
+    merge(work->profile->arch, items, spare, work->item_count);
     return 0;
 }
 

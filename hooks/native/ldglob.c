@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MATCHES = 4096, PATTERN = 4096 };
+enum { MATCHES = 4096, PATTERN = 4096, WILD = 32 };
 
 /* Matches one character against a bracket expression; *pattern is behind the `[` and is moved behind the `]`. */
 static bool in_class(const char *name, size_t length, unsigned char c)
@@ -38,10 +38,10 @@ static int match_bracket(const char **pattern, unsigned char c)
     for (bool first = true; first || *p != ']'; first = false) {
         if (!*p)
             return -1;
-        const char *end;
-        if (p[0] == '[' && p[1] == ':' && (end = strstr(p + 2, ":]"))) {
-            hit |= in_class(p + 2, (size_t)(end - p - 2), c);
-            p = end + 2;
+        size_t class = p[0] == '[' && p[1] == ':' ? strspn(p + 2, "abcdefghijklmnopqrstuvwxyz") : 0;
+        if (class && p[2 + class] == ':' && p[3 + class] == ']') {
+            hit |= in_class(p + 2, class, c);
+            p += class + 4;
             continue;
         }
         if (*p == '\\' && p[1])
@@ -125,59 +125,62 @@ static int match_add(struct ld_matches *matches, const char *path)
     return 0;
 }
 
-static int expand(struct ld_matches *matches, const char *done, const char *rest);
+static int expand(struct ld_matches *matches, const char *done, const char *rest, unsigned depth);
 
-/* The rest of a pattern, without the component that was just dealt with. */
-static int expand_below(struct ld_matches *matches, const char *path, const char *rest)
+/* Expands the component at REST, which has LENGTH bytes and a wildcard, in the directory DONE. */
+static int expand_magic(struct ld_matches *matches, const char *done, const char *rest, size_t length, unsigned depth)
 {
-    return *rest ? expand(matches, path, rest) : match_add(matches, path);
-}
-
-static int expand_magic(struct ld_matches *matches, const char *done, const char *component, const char *rest)
-{
+    const struct root *root = matches->work->root;
+    struct arena *arena = &matches->work->arena;
+    const char *component = arena_text(arena, rest, length), *next = rest + length + (rest[length] == '/');
     bool foreign;
-    cleanup_fd int fd = root_directory(matches->work->root, *done ? done : "/", &foreign);
+    cleanup_fd int fd = root_directory(root, *done ? done : "/", &foreign);
     if (fd < 0)
         return fd == -ETIMEDOUT ? fd : 0;
     DIR *dir = fdopendir(fd);
     if (!dir)
         return -errno;
     fd = -1;
-    int rc = 0;
+    int rc = component ? 0 : -ENOMEM;
     for (struct dirent *entry; !rc && (entry = readdir(dir));) {
-        if (!ld_glob(component, entry->d_name))
+        rc = root_late(root);
+        if (rc || !ld_glob(component, entry->d_name))
             continue;
-        const char *path = arena_join(&matches->work->arena, done, entry->d_name);
-        rc = path ? expand_below(matches, path, rest) : -ENOMEM;
+        const char *path = arena_join(arena, done, entry->d_name);
+        rc = !path ? -ENOMEM : *next ? expand(matches, path, next, depth) : match_add(matches, path);
     }
     closedir(dir);
     return rc;
 }
 
-/* Expands the first component of REST below the path DONE, which has no slash at its end ("" is the root). */
-static int expand(struct ld_matches *matches, const char *done, const char *rest)
+/*
+ * Expands REST below the path DONE, which has no slash at its end ("" is the root). A pattern comes from the image, so what
+ * recurses is counted: components with a wildcard. Of the others only the backslashes are taken away.
+ */
+static int expand(struct ld_matches *matches, const char *done, const char *rest, unsigned depth)
 {
-    char component[PATTERN];
-    size_t length = strcspn(rest, "/");
+    size_t used = strlen(done);
+    char *path = arena_get(&matches->work->arena, used + strlen(rest) + 2);
 
-    if (length >= sizeof component)
-        return 0;
-    memcpy(component, rest, length);
-    component[length] = 0;
-    rest += length + (rest[length] == '/');
-    if (!length)
-        return *rest ? expand(matches, done, rest) : 0;
-    if (has_magic(component, length))
-        return expand_magic(matches, done, component, rest);
-
-    size_t kept = 0;  /* a plain name: only backslashes are to be taken away */
-    for (const char *c = component; *c; c++) {
-        c += *c == '\\' && c[1];
-        component[kept++] = *c;
+    if (!path)
+        return -ENOMEM;
+    memcpy(path, done, used);
+    while (*rest) {
+        size_t length = strcspn(rest, "/");
+        bool last = !rest[length + strspn(rest + length, "/")];
+        if (has_magic(rest, length) && last && rest[length])
+            return 0;  /* with a slash at its end it names directories only; a plain name loses it */
+        if (has_magic(rest, length))
+            return depth == WILD ? -E2BIG : expand_magic(matches, path, rest, length, depth + 1);
+        if (length)
+            path[used++] = '/';
+        for (size_t i = 0; i < length; i++) {
+            i += rest[i] == '\\' && i + 1 < length;
+            path[used++] = rest[i];
+        }
+        rest += length + (rest[length] == '/');
     }
-    component[kept] = 0;
-    const char *path = arena_join(&matches->work->arena, done, component);
-    return path ? expand_below(matches, path, rest) : -ENOMEM;
+    return used ? match_add(matches, path) : 0;
 }
 
 static int by_name(const void *one, const void *two)
@@ -188,8 +191,11 @@ static int by_name(const void *one, const void *two)
 /* Finds the files of the root that a pattern with an absolute path names, in the order of their paths. */
 int ld_expand(struct ld_matches *matches, const char *pattern)
 {
-    int rc = expand(matches, "", pattern);
+    size_t length = strlen(pattern);
 
+    if (length >= PATTERN)
+        return 0;  /* no path is that long */
+    int rc = expand(matches, "", pattern, 0);
     if (!rc && matches->count)
         qsort(matches->paths, matches->count, sizeof *matches->paths, by_name);
     return rc;

@@ -153,7 +153,9 @@ static int make_table(struct ld_work *work, struct ld_dir *dir)
     dir->entries = entries;
     dir->mask = size - 1;
     dir->scanned = dir->count;
-    for (size_t i = 0; i < dir->count; i++)
+    for (size_t i = 0; i < dir->count; i++) {
+        if (i % 64 == 0 && root_late(work->root))
+            return -ETIMEDOUT;
         *ld_slot(dir, dir->entries[i].name) = (uint32_t)i + 1;
     return 0;
 }
@@ -276,6 +278,7 @@ static void *work_off(void *self)
             break;
         int rc = do_job(crew->work, &worker->arena, &crew->jobs[at]);
         if (!rc)
+    size_t room = arena_room(&work->arena);
             rc = root_late(crew->work->root);
         if (rc)
             atomic_store(&crew->rc, rc);
@@ -294,7 +297,7 @@ static int run(struct ld_work *work, struct job *jobs, size_t count, unsigned th
         threads = THREADS;
     for (unsigned i = 0; i < threads; i++) {
         workers[i].crew = &crew;
-        workers[i].arena.limit = work->arena.limit / threads;
+        workers[i].arena.limit = room / threads + 1;
         /* a thread that cannot be had is no error: those that run do its part */
         workers[i].running = i && !pthread_create(&workers[i].thread, NULL, work_off, &workers[i]);
     }

@@ -285,8 +285,8 @@ static int finish(struct ld_walk *walk)
 {
     for (size_t i = walk->count; i-- > 0;) {
         struct ld_lib *lib = &walk->libs[i];
-        int rc = 0;
-        if (!walk->dir->hwcaps && !lib->link && !walk->work->keep_links)
+        int rc = root_late(walk->work->root);
+        if (!rc && !walk->dir->hwcaps && !lib->link && !walk->work->keep_links)
             rc = ld_maintain(walk, lib);
         if (rc < 0)
             return rc;
@@ -308,8 +308,11 @@ static int walk_dir(struct ld_work *work, struct ld_dir *dir)
     if (!walk.libs || !walk.table)
         return -ENOMEM;
     int rc = 0;
-    for (size_t i = 0; !rc && i < dir->scanned; i++)
-        rc = visit(&walk, &dir->entries[i]);
+    for (size_t i = 0; !rc && i < dir->scanned; i++) {
+        rc = root_late(work->root);  /* names can be made to collide in a table, which costs the square of their number */
+        if (!rc)
+            rc = visit(&walk, &dir->entries[i]);
+    }
     return rc ? rc : finish(&walk);
 }
 

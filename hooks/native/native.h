@@ -156,6 +156,7 @@ struct arena {
     size_t taken, limit;
 };
 
+size_t arena_room(const struct arena *arena);
 void *arena_get(struct arena *arena, size_t bytes);  /* zeroed, aligned; NULL: out of memory or over the limit */
 char *arena_text(struct arena *arena, const char *text, size_t length);
 char *arena_join(struct arena *arena, const char *folder, const char *name);  /* folder/name */

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import string
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -415,6 +417,48 @@ def test_over_a_bound_the_old_cache_stays(tmp_path: Path, name: str, entries: di
     assert (root / "etc/ld.so.cache").read_text() == "old", name
 
 
+def test_an_include_of_a_thousand_directories_is_no_crash(tmp_path: Path) -> None:
+    """A component was a stack frame of four kilobytes, and the image says how many there are: the hook died by SIGSEGV."""
+    lines = f"include {'/a' * 200_000}/*.conf\ninclude /{'[a]/' * 900}x\n/usr/lib\n"
+    root = build(tmp_path / "root", {"etc/ld.so.conf": lines, "usr/lib/liba.so.1": library("liba.so.1")})
+    hook = Path(sys.executable).parent / "shim"
+    done = subprocess.run([hook, "hook", "update-ldcache", "--root", root], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert lookups(root) == {"liba.so.1": "/usr/lib/liba.so.1"}
+
+
+def test_more_wildcards_than_directories_anybody_has_are_refused(tmp_path: Path) -> None:
+    deep = "/".join("d" * 40)
+    root = build(tmp_path / "root", {"etc/ld.so.conf": f"include {'/*' * 40}\n", deep: None})
+    with pytest.raises(OSError, match="more than any honest image has"):
+        core.update_ldcache(str(root))
+
+
+@pytest.mark.parametrize("path", ["/etc/x.conf/", "/etc/x.conf//", "/etc/*.conf/", "/", ""])
+def test_slashes_at_the_end_of_an_include(tmp_path: Path, path: str) -> None:
+    entries: dict[str, Entry] = {"etc/ld.so.conf": f"include {path}\n", "etc/x.conf": "/opt\n"}
+    entries["opt/liba.so.1"] = library("liba.so.1")
+    reference, ours = (build(tmp_path / kind, entries) for kind in ("reference", "ours"))
+    ldconfig(reference)
+    core.update_ldcache(str(ours))
+    assert picture(ours, ("var",)) == picture(reference, ("var",))
+
+
+def test_the_order_of_long_numbers_ends_in_time(tmp_path: Path) -> None:
+    """Their order is none, so that glibc's insertion is repeated: forty seconds for names that an image gives one file."""
+    root = build(tmp_path / "root", {"usr/lib/lib0.so.1": library(), "etc/ld.so.cache": "old"})
+    for i in range(60_000):
+        os.link(root / "usr/lib/lib0.so.1", root / f"usr/lib/lib12345678901-{i:06}.so")
+    config, state = tmp_path / "config.json", tmp_path / "state"
+    config.write_text(json.dumps({"root": {"path": str(root)}}))
+    state.write_text(json.dumps({"bundle": str(tmp_path)}))
+    hook = [Path(sys.executable).parent / "shim", "hook", "update-ldcache", "--container-spec", state]
+    done = subprocess.run(hook, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0
+    assert "it took too long" in done.stderr
+    assert (root / "etc/ld.so.cache").read_text() == "old"
+
+
 OUTSIDE = [
     ("the cache", "etc/ld.so.cache", "victim"),
     ("our own spare name", "etc/.cdi-shim~0", "victim"),
@@ -513,6 +557,8 @@ def test_patterns_match_like_the_shell_s(pattern: str, name: str) -> None:
         ("\\*", "*", "a"),
         ("[\\]]", "]", "\\"),
         ("a[", "a[", "a"),
+        ("[[:no", "[[:no", "n"),
+        ("[[: x:]b", "xb", "yb"),
     ],
 )
 def test_brackets_and_escapes(pattern: str, good: str, bad: str) -> None:
@@ -520,8 +566,11 @@ def test_brackets_and_escapes(pattern: str, good: str, bad: str) -> None:
     assert not core.matches(pattern, bad)
 
 
-def test_a_pattern_of_many_stars_is_quick() -> None:
-    assert not core.matches("*a" * 60 + "b", "a" * 200)
+@pytest.mark.parametrize(
+    ("pattern", "name"), [("*a" * 60 + "b", "a" * 200), ("*" + "[[:" * 1360, "[" * 254 + "x"), ("*" + "[" * 4090, "[" * 255)]
+)
+def test_a_pattern_of_many_wildcards_is_quick(pattern: str, name: str) -> None:
+    assert not core.matches(pattern, name)
 
 
 # --- the reader ---
