@@ -52,18 +52,45 @@ int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
         return -ENOMEM;
     *copy = *dir;
     copy->fd = -1;
+    if (!copy->lent) {
+        copy->lent = ld_source_over(work, dir->dev, dir->ino);
+        copy->below = "";
+    }
     work->dirs[work->dir_count++] = copy;
     return 1;
 }
 
-static int queue_hwcaps_entry(struct ld_work *work, const struct ld_dir *parent, const char *folder, const char *name)
+/* Queues a directory below a lent one, where the host has it; NAME is its path from there. */
+int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name, const char *hwcaps)
 {
-    struct ld_dir dir = {.type = parent->type};
+    struct ld_dir dir = {.path = path, .type = parent->type, .hwcaps = hwcaps, .lent = parent->lent, .below = name};
     struct stat st;
 
-    dir.path = arena_join(&work->arena, folder, name);
+    if (*parent->below)
+        dir.below = arena_join(&work->arena, parent->below, name);
+    if (!dir.below)
+        return -ENOMEM;
+    cleanup_fd int fd = ld_source_open(dir.lent, dir.below, O_PATH | O_DIRECTORY);
+    if (fd < 0 || fstat(fd, &st))
+        return 0;
+    dir.dev = st.st_dev;
+    dir.ino = st.st_ino;
+    int rc = ld_conf_queue(work, &dir);
+    return rc < 0 ? rc : 0;
+}
+
+static int queue_hwcaps_entry(struct ld_work *work, const struct ld_dir *folder, const char *name)
+{
+    struct ld_dir dir = {.type = folder->type};
+    struct stat st;
+
+    dir.path = arena_join(&work->arena, folder->path, name);
     if (!dir.path)
         return -ENOMEM;
+    if (folder->lent) {
+        int rc = keep_hwcaps_name(work, name, &dir.hwcaps);
+        return rc ? rc : ld_conf_lent(work, folder, dir.path, name, dir.hwcaps);
+    }
     int rc = root_stat(work->root, dir.path, &st);
     if (rc || !S_ISDIR(st.st_mode))
         return rc == -ETIMEDOUT ? rc : 0;
@@ -73,16 +100,31 @@ static int queue_hwcaps_entry(struct ld_work *work, const struct ld_dir *parent,
     return rc ? rc : ld_conf_queue(work, &dir);
 }
 
+/* Opens the glibc-hwcaps directory of another one, and tells where it is: in the root, or with the host. */
+static int open_hwcaps(struct ld_work *work, const struct ld_dir *parent, struct ld_dir *folder)
+{
+    struct stat st;
+
+    *folder = (struct ld_dir){.path = arena_join(&work->arena, parent->path, "glibc-hwcaps"), .type = parent->type};
+    folder->lent = parent->lent;
+    folder->below = parent->lent && *parent->below ? arena_join(&work->arena, parent->below, "glibc-hwcaps") : "glibc-hwcaps";
+    if (!folder->path || !folder->below)
+        return -ENOMEM;
+    if (!folder->lent && work->source_count && !root_stat(work->root, folder->path, &st)) {
+        folder->lent = ld_source_over(work, st.st_dev, st.st_ino);
+        folder->below = "";
+    }
+    if (folder->lent)
+        return ld_source_open(folder->lent, folder->below, O_RDONLY | O_DIRECTORY);
+    return root_directory(work->root, folder->path, &folder->foreign);
+}
+
 static int queue_hwcaps(struct ld_work *work, const struct ld_dir *parent)
 {
-    const char *folder = arena_join(&work->arena, parent->path, "glibc-hwcaps");
-    bool foreign;
-
-    if (!folder)
-        return -ENOMEM;
-    cleanup_fd int fd = root_directory(work->root, folder, &foreign);
+    struct ld_dir folder;
+    cleanup_fd int fd = open_hwcaps(work, parent, &folder);
     if (fd < 0)
-        return fd == -ETIMEDOUT ? fd : 0;
+        return fd == -ETIMEDOUT || fd == -ENOMEM ? fd : 0;
     DIR *dir = fdopendir(fd);
     if (!dir)
         return -errno;
@@ -90,9 +132,28 @@ static int queue_hwcaps(struct ld_work *work, const struct ld_dir *parent)
     int rc = 0;
     for (struct dirent *entry; rc >= 0 && (entry = readdir(dir));)
         if (entry->d_name[0] != '.' && entry->d_type != DT_REG && !strchr(entry->d_name, ':'))
-            rc = queue_hwcaps_entry(work, parent, folder, entry->d_name);
+            rc = queue_hwcaps_entry(work, &folder, entry->d_name);
     closedir(dir);
     return rc < 0 ? rc : 0;
+}
+
+/* Whether a directory will be one below what is mounted, whatever the root has there now: 1, and its identity. */
+static int find_lent(struct ld_work *work, struct ld_dir *dir, struct stat *st)
+{
+    char text[4096];
+    const char *below;
+
+    if (!work->source_count || !ld_lexical(dir->path, NULL, text, sizeof text))
+        return 0;
+    const struct ld_source *source = ld_source_above(work, text, &below);
+    if (!source || !*below)
+        return 0;
+    dir->lent = source;
+    dir->below = arena_text(&work->arena, below, strlen(below));
+    if (!dir->below)
+        return -ENOMEM;
+    cleanup_fd int fd = ld_source_open(dir->lent, dir->below, O_PATH | O_DIRECTORY);
+    return fd < 0 ? fd : fstat(fd, st) ? -errno : 1;
 }
 
 /* Adds a directory as a line of the configuration names it; one that is not there is passed over. */
@@ -100,10 +161,12 @@ int ld_conf_folder(struct ld_work *work, const char *path, int type)
 {
     struct ld_dir dir = {.path = path, .type = type};
     struct stat st;
-    int rc = root_stat(work->root, path, &st);
+    int rc = find_lent(work, &dir, &st);
 
-    if (rc)
-        return rc == -ETIMEDOUT ? rc : 0;
+    if (!rc)
+        rc = root_stat(work->root, path, &st);
+    if (rc < 0)
+        return rc == -ETIMEDOUT || rc == -ENOMEM ? rc : 0;
     dir.dev = st.st_dev;
     dir.ino = st.st_ino;
     rc = ld_conf_queue(work, &dir);

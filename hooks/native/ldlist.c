@@ -157,27 +157,16 @@ static int make_table(struct ld_work *work, struct ld_dir *dir)
         if (i % 64 == 0 && root_late(work->root))
             return -ETIMEDOUT;
         *ld_slot(dir, dir->entries[i].name) = (uint32_t)i + 1;
+    }
     return 0;
-}
-
-static const struct ld_source *find_source(const struct ld_work *work, dev_t dev, ino_t ino)
-{
-    for (size_t i = 0; i < work->source_count; i++)
-        if (work->sources[i].dev == dev && work->sources[i].ino == ino)
-            return &work->sources[i];
-    return NULL;
 }
 
 static int open_dir(const struct ld_work *work, struct ld_dir *dir)
 {
-    const struct ld_source *source = find_source(work, dir->dev, dir->ino);
-
-    dir->lent = source != NULL;
-    if (!source)
+    if (!dir->lent)
         return root_directory(work->root, dir->path, &dir->foreign);
     dir->foreign = true;
-    int fd = open(source->source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    return ld_source_open(dir->lent, dir->below, O_RDONLY | O_DIRECTORY);
 }
 
 static int list(struct ld_work *work, struct ld_dir *dir)
@@ -220,7 +209,7 @@ struct worker {
 
 int ld_look(const struct ld_work *work, struct arena *arena, int fd, const struct stat *st, struct ld_entry *entry)
 {
-    const struct ld_source *source = find_source(work, st->st_dev, st->st_ino);
+    const struct ld_source *source = ld_source_over(work, st->st_dev, st->st_ino);
     cleanup_fd int lent = source ? open(source->source, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
     struct elf_facts facts;
     struct stat lent_st;
@@ -278,7 +267,6 @@ static void *work_off(void *self)
             break;
         int rc = do_job(crew->work, &worker->arena, &crew->jobs[at]);
         if (!rc)
-    size_t room = arena_room(&work->arena);
             rc = root_late(crew->work->root);
         if (rc)
             atomic_store(&crew->rc, rc);
@@ -290,6 +278,7 @@ static int run(struct ld_work *work, struct job *jobs, size_t count, unsigned th
 {
     struct crew crew = {.work = work, .jobs = jobs, .count = count};
     struct worker workers[THREADS] = {0};
+    size_t room = arena_room(&work->arena);
 
     if (count < FEW || threads < 1)
         threads = 1;

@@ -71,31 +71,6 @@ bool ld_our_trouble(int error)
     return error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN;
 }
 
-/* Writes a link's target as a path without `.` and `..`, by its text alone; false when it has no room. */
-static bool lexical(const struct ld_dir *dir, const char *target, char *into, size_t room)
-{
-    size_t used = 0;
-
-    for (int part = *target == '/'; part < 2; part++) {
-        for (const char *at = part ? target : dir->path; *at;) {
-            size_t length = strcspn(at, "/");
-            if (length == 2 && !memcmp(at, "..", 2)) {
-                while (used && into[--used] != '/')
-                    ;
-            } else if (length && !(length == 1 && *at == '.')) {
-                if (used + length + 2 > room)
-                    return false;
-                into[used++] = '/';
-                memcpy(into + used, at, length);
-                used += length;
-            }
-            at += length + (at[length] == '/');
-        }
-    }
-    into[used] = 0;
-    return true;
-}
-
 /*
  * A link into a directory that is not mounted yet: answers the host's file, or -ENOENT when the link does not say so. Its
  * text is all there is to go by.
@@ -103,17 +78,17 @@ static bool lexical(const struct ld_dir *dir, const char *target, char *into, si
 static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const struct ld_entry *entry, struct stat *st)
 {
     char path[4096];
+    const char *below;
 
-    if (!work->source_count || !entry->target || !lexical(dir, entry->target, path, sizeof path))
+    if (!work->source_count || !entry->target || !ld_lexical(dir->path, entry->target, path, sizeof path))
         return -ENOENT;
-    for (size_t i = 0; i < work->source_count; i++) {
-        size_t length = strlen(work->sources[i].path);
-        if (strncmp(path, work->sources[i].path, length) || path[length] != '/' || strchr(path + length + 1, '/'))
-            continue;
-        cleanup_fd int folder = open(work->sources[i].source, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        return folder < 0 ? -errno : root_entry(folder, path + length + 1, true, st);
-    }
-    return -ENOENT;
+    const struct ld_source *source = ld_source_above(work, path, &below);
+    if (!source || !*below)
+        return -ENOENT;
+    char *name = strrchr(path, '/') + 1;
+    name[-1] = 0;
+    cleanup_fd int folder = ld_source_open(source, name > below ? below : "", O_PATH | O_DIRECTORY);
+    return folder < 0 ? folder : root_entry(folder, name, true, st);
 }
 
 /* A link that leads out of its directory, or nowhere: follow it with the kernel's help and look into what is there. */
@@ -228,6 +203,8 @@ static int visit(struct ld_walk *walk, struct ld_entry *entry)
         const char *path = arena_join(&walk->work->arena, walk->dir->path, entry->name);
         if (!path)
             return -ENOMEM;
+        if (walk->dir->lent)
+            return ld_conf_lent(walk->work, walk->dir, path, entry->name, NULL);
         return root_lstat(walk->work->root, path, &st) ? 0 : queue_subdirectory(walk, path, &st);
     }
     if (entry->type == DT_LNK) {

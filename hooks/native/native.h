@@ -187,6 +187,7 @@ int root_stat(const struct root *root, const char *path, struct stat *st);
 int root_lstat(const struct root *root, const char *path, struct stat *st);
 int root_directory(const struct root *root, const char *path, bool *foreign);
 int root_regular(const struct root *root, const char *path, struct stat *st);
+int root_below(int directory, const char *path, int flags);
 int root_entry(int directory, const char *name, bool foreign, struct stat *st);
 ssize_t root_read(const struct root *root, const char *path, char *into, size_t room);
 
@@ -286,6 +287,13 @@ struct ld_entry {
     ino_t ino;
 };
 
+struct ld_source {                    /* something of the host that will be mounted into the root */
+    const char *path;             /* where, in the root */
+    const char *source;           /* what, on the host; trusted, as it comes from a spec */
+    dev_t dev;                    /* the mount point, filled by ldcache.c */
+    ino_t ino;
+};
+
 struct ld_dir {
     const char *path;             /* as spelled first: this is what the cache shows */
     dev_t dev;
@@ -294,19 +302,14 @@ struct ld_dir {
     int type;                     /* libc type demanded by a `dir=type` line, 0: any */
     /* filled by ldlist.c */
     int fd;
-    bool listed, foreign, lent;   /* lent: a directory of the host, seen before it is mounted */
+    const struct ld_source *lent; /* a directory of the host, seen before it is mounted: this one, or one below it */
+    const char *below;
+    bool listed, foreign;
     unsigned state;               /* the tree's state that the listing shows */
     struct ld_entry *entries;     /* in readdir order */
     size_t count, scanned, room;
     uint32_t *table;              /* names to entries */
     size_t mask;
-};
-
-struct ld_source {                    /* something of the host that will be mounted into the root */
-    const char *path;             /* where, in the root */
-    const char *source;           /* what, on the host; trusted, as it comes from a spec */
-    dev_t dev;                    /* the mount point, filled by ldcache.c */
-    ino_t ino;
 };
 
 struct ld_item {                      /* one line of the cache */
@@ -341,6 +344,13 @@ int ld_conf_read(struct ld_work *work, const char *path);
 int ld_conf_builtin(struct ld_work *work);
 int ld_conf_folder(struct ld_work *work, const char *path, int type);
 int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir);
+int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name, const char *hwcaps);
+
+/* ldlent.c: what will be mounted */
+bool ld_lexical(const char *folder, const char *target, char *into, size_t room);
+const struct ld_source *ld_source_over(const struct ld_work *work, dev_t dev, ino_t ino);
+const struct ld_source *ld_source_above(const struct ld_work *work, const char *path, const char **below);
+int ld_source_open(const struct ld_source *source, const char *below, int flags);
 
 /* ldglob.c: patterns of include lines */
 

@@ -121,6 +121,12 @@ int root_lstat(const struct root *root, const char *path, struct stat *st)
     return stat_by(root, path, O_NOFOLLOW, st);
 }
 
+/* What lies below an open directory of the host's own, with no link on the way. */
+int root_below(int directory, const char *path, int flags)
+{
+    return resolve(directory, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
 /* A directory to list; *foreign tells that a mount point lies on the way to it. */
 int root_directory(const struct root *root, const char *path, bool *foreign)
 {

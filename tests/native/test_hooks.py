@@ -297,6 +297,102 @@ def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, st
     assert picture(driver) == before
 
 
+LENT: list[tuple[str, dict[str, Entry], list[tuple[str, str]], list[str]]] = [
+    (
+        "directories for ISA levels and CPU names come with a directory",
+        {},
+        [("/opt/driver", "")],
+        ["/opt/driver"],
+    ),
+    (
+        "a part of what is mounted is listed",
+        {},
+        [("/opt/driver", "")],
+        ["/opt/driver/lib", "/opt//driver/./lib/deep/.."],
+    ),
+    (
+        "what the mount hides does not count",
+        {"opt/driver/lib/libhidden.so.1": library("libhidden.so.1"), "opt/driver/glibc-hwcaps/x86-64-v2/a": ""},
+        [("/opt/driver", "")],
+        ["/opt/driver", "/opt/driver/lib"],
+    ),
+    (
+        "the directory for ISA levels alone is mounted",
+        {"opt/driver/libg.so.1": library("libg.so.1")},
+        [("/opt/driver/glibc-hwcaps", "glibc-hwcaps")],
+        ["/opt/driver"],
+    ),
+    (
+        "one ISA level is mounted",
+        {"opt/driver/libg.so.1": library("libg.so.1"), "opt/driver/glibc-hwcaps/x86-64-v2": None},
+        [("/opt/driver/glibc-hwcaps/x86-64-v3", "glibc-hwcaps/x86-64-v3")],
+        ["/opt/driver"],
+    ),
+    (
+        "a link of the image leads into it",
+        {"usr/lib/libdeep.so.1": "-> ../../opt/driver/lib/libdeep.so.1.1", "usr/lib/libt.so.1": "-> /opt/driver/libg.so.1"},
+        [("/opt/driver", "")],
+        ["/opt/driver"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "image", "mounts", "folders"), LENT, ids=[case[0] for case in LENT])
+def test_directories_below_what_will_be_mounted(
+    tmp_path: Path, name: str, image: dict[str, Entry], mounts: list[tuple[str, str]], folders: list[str]
+) -> None:
+    driver = build(
+        tmp_path / "driver",
+        {
+            "libg.so.1": library("libg.so.1"),
+            "lib/libdeep.so.1.1": library("libdeep.so.1"),
+            "glibc-hwcaps/x86-64-v3/libg.so.1": library("libg.so.1", isa=7),
+            "glibc-hwcaps/x86-64-v2/libg.so.1": library("libg.so.1", isa=3),
+            "glibc-hwcaps/README": "",
+            "haswell/tls/libg.so.1": library("libg.so.1"),
+        },
+    )
+    hooked, folded = Container(tmp_path / "hooked", image), Container(tmp_path / "folded", image)
+    (hooked.bundle / "config.json").write_text(json.dumps(hooked.config))
+    script = "mount --make-rprivate /\n"
+    for path, part in mounts:
+        script += f"mkdir -p {hooked.root}{path}; mount --bind {driver / part} {hooked.root}{path}\n"
+    script += f"exec {SHIM} hook update-ldcache " + " ".join(f"--folder {folder}" for folder in folders)
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-ec", script],
+        input=json.dumps(hooked.state),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    good(done)
+    sources = [(path, str(driver / part)) for path, part in mounts]
+    core.update_ldcache(
+        str(folded.root), folders, sources=sources, settle=True, must_find=True, one_mount=True, owner=(0, 0)
+    )
+    assert picture(folded.root) == picture(hooked.root), name
+    assert len(folded.names()) > 0
+
+
+def test_an_image_sees_nothing_beside_what_is_lent(tmp_path: Path) -> None:
+    """Its ld.so.conf names paths that lead out of a mount by their text, and by a link of the host's."""
+    host = build(
+        tmp_path / "host",
+        {
+            "secret/libsecret.so.1": library("libsecret.so.1"),
+            "driver/libg.so.1": library("libg.so.1"),
+            "driver/out": "-> ../secret",
+            "driver/glibc-hwcaps/x86-64-v3": "-> ../../secret",
+        },
+    )
+    conf = "/opt/driver\n/opt/driver/../secret\n/opt/driver/out\n/opt/driver/out/../../secret\n"
+    root = build(tmp_path / "root", {"etc/ld.so.conf": conf})
+    core.update_ldcache(str(root), sources=[("/opt/driver", f"{host}/driver")], one_mount=True)
+    keys = [entry.key for entry in ldcache.decode((root / "etc/ld.so.cache").read_bytes()).entries]
+    assert keys == ["libg.so.1"]
+
+
 def test_each_hook_can_be_done_before_the_container_is_made(tmp_path: Path) -> None:
     """The shim's fold: the same trees as those of the hooks, owners included."""
     entries: dict[str, Entry] = {**LIBRARY, "opt/compat/libcuda.so.560.1": library("libcuda.so.1"), "dev/nvidia2": ""}
