@@ -2,7 +2,7 @@
 
 Loading twenty modules one by one costs as much as half a start of the interpreter, most of it for finding and opening
 files. So the build compiles them into one file that shim/__main__.py runs in place of looking for them: a table of
-code, and the importer that answers for it. Docstrings and assertions go, as under -OO, and annotations too: nobody
+code, and the lines that make modules of it. Docstrings and assertions go, as under -OO, and annotations too: nobody
 reads them there, and each costs a tuple at every start. The file begins with the magic number of the interpreter that
 wrote it; with another interpreter, or without the file, the modules are loaded as usual.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import marshal
 import sys
+from collections.abc import Collection
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from types import CodeType
@@ -47,31 +48,24 @@ MODULES = (
     "shim.host.trust",
 )
 
-# Runs with TABLE (name -> path below the module directory, is it a package, code), the module directory as TOP, and sys
+# Runs with TABLE (name -> path below the module directory, is it a package, code), that directory as TOP, and sys.
+# The import system is not asked: it would spend more on each module than running it takes. All modules exist before the
+# first of them runs, and each runs behind those that it imports.
 LOADER = """
-from _frozen_importlib import ModuleSpec
-
-class HotModules:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name not in TABLE:
-            return None
-        place, is_package, code = TABLE[name]
-        spec = ModuleSpec(name, HotModules, origin=f"{TOP}/{place}", is_package=is_package)
-        spec.has_location = True
-        if is_package:
-            spec.submodule_search_locations.append(spec.origin.rpartition("/")[0])
-        return spec
-
-    @staticmethod
-    def create_module(spec):
-        return None
-
-    @staticmethod
-    def exec_module(module):
-        exec(TABLE[module.__name__][2], module.__dict__)
-
-sys.meta_path.insert(0, HotModules)
+for name, (place, is_package, _) in TABLE.items():
+    module = sys.modules[name] = type(sys)(name)
+    module.__file__ = f"{TOP}/{place}"
+    parent, _, child = name.rpartition(".")
+    module.__package__ = parent
+    if is_package:
+        module.__package__ = name
+        module.__path__ = [module.__file__.rpartition("/")[0]]
+for name, (_, _, code) in TABLE.items():
+    parent, _, child = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], child, sys.modules[name])
+for name, (_, _, code) in TABLE.items():
+    exec(code, sys.modules[name].__dict__)
 """
 
 
@@ -105,18 +99,39 @@ def compiled(source: str, name: str) -> CodeType:
 
 
 def table(top: Path) -> dict[str, tuple[str, bool, CodeType]]:
-    """MODULES as code.
+    """MODULES as code, each behind those that it imports.
 
     Arguments:
         top: the directory that holds the package `shim`.
     """
-    found = {}
+    sources: dict[str, tuple[str, bool, str]] = {}
     for name in MODULES:
         path = top / name.replace(".", "/")
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        place = str(file.relative_to(top))
-        found[name] = (place, path.is_dir(), compiled(file.read_text(encoding="utf-8"), place))
+        sources[name] = (str(file.relative_to(top)), path.is_dir(), file.read_text(encoding="utf-8"))
+    found: dict[str, tuple[str, bool, CodeType]] = {}
+
+    def add(name: str) -> None:
+        place, is_package, source = sources[name]
+        for needed in _imported(ast.parse(source), sources.keys()):
+            if needed not in found:
+                add(needed)
+        found[name] = (place, is_package, compiled(source, place))
+
+    for name in MODULES:
+        if name not in found:
+            add(name)
     return found
+
+
+def _imported(tree: ast.Module, ours: Collection[str]) -> list[str]:
+    """Those of `ours` that a module imports when it runs: late imports and those for type checkers are not meant."""
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            names += [name for name in modules if name in ours] or [node.module]
+    return [name for name in names if name in ours]
 
 
 def main() -> None:

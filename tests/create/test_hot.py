@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import marshal
@@ -43,6 +44,40 @@ def test_it_holds_what_a_warm_create_loads(builder: ModuleType) -> None:
 
 def test_it_holds_what_the_installed_files_say(builder: ModuleType, modules: Path) -> None:
     assert _table(modules) == builder.table(modules)
+
+
+def test_each_module_stands_behind_those_that_it_imports(builder: ModuleType, modules: Path) -> None:
+    names = list(builder.table(modules))
+    for name, (place, _, _) in builder.table(modules).items():
+        tree = ast.parse((modules / place).read_text())
+        assert [one for one in builder._imported(tree, names) if names.index(one) > names.index(name)] == []
+
+
+def test_what_it_makes_are_modules_like_any_other(modules: Path) -> None:
+    """Names, files, packages and attributes are those of the import system, and late imports find their way."""
+    script = """
+import marshal, sys
+TOP = sys.argv[1]
+sys.path.insert(0, TOP)
+if sys.argv[2] == "hot":
+    with open(f"{TOP}/shim/hot", "rb") as file:
+        TABLE, loader = marshal.loads(file.read()[4:])
+    exec(loader)
+import shim.create, shim.host.trust
+from shim.cdi import directories
+ours = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "shim"}
+for name, module in sorted(ours.items()):
+    children = sorted(child for child in vars(module) if f"{name}.{child}" in ours)
+    print(name, module.__name__, module.__package__, module.__file__, getattr(module, "__path__", ""), children)
+"""
+    told = [
+        subprocess.run(
+            [sys.executable, "-I", "-S", "-B", "-c", script, modules, how], capture_output=True, text=True, check=True
+        ).stdout
+        for how in ("hot", "files")
+    ]
+    assert told[0] == told[1]
+    assert "shim.create.rules" in told[0]
 
 
 def test_code_without_annotations_and_docstrings_does_the_same(builder: ModuleType) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,7 +83,10 @@ def bare() -> set[str]:
 
 
 class Creates:
-    """Creates in a /run of their own, where the only spec lies in /run/cdi; the low-level runtime is /bin/true."""
+    """Creates in a /run of their own, where the only spec lies in /run/cdi; the low-level runtime is /bin/true.
+
+    The modules are loaded from their files, one by one, so that each is seen; test_hot.py takes the one file.
+    """
 
     def __init__(self, modules: Path, directory: Path, bare: set[str]) -> None:
         self._main = modules / "shim" / "__main__.py"
@@ -114,7 +118,10 @@ class Creates:
 
 @pytest.fixture
 def created(modules: Path, trusted_path: Path, bare: set[str]) -> Creates:
-    return Creates(modules, trusted_path, bare)
+    shutil.copytree(modules / "shim", trusted_path / "shim", ignore=shutil.ignore_patterns("hot"))
+    for name in ("yaml", "_yaml"):
+        (trusted_path / name).symlink_to(modules / name)
+    return Creates(trusted_path, trusted_path, bare)
 
 
 @pytest.mark.parametrize("config", [{}, ASKING], ids=["that asks for nothing", "that asks"])

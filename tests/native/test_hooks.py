@@ -330,7 +330,10 @@ LENT: list[tuple[str, dict[str, Entry], list[tuple[str, str]], list[str]]] = [
     ),
     (
         "a link of the image leads into it",
-        {"usr/lib/libdeep.so.1": "-> ../../opt/driver/lib/libdeep.so.1.1", "usr/lib/libt.so.1": "-> /opt/driver/libg.so.1"},
+        {
+            "usr/lib/libdeep.so.1": "-> ../../opt/driver/lib/libdeep.so.1.1",
+            "usr/lib/libt.so.1": "-> /opt/driver/libg.so.1",
+        },
         [("/opt/driver", "")],
         ["/opt/driver"],
     ),

@@ -418,11 +418,13 @@ def test_over_a_bound_the_old_cache_stays(tmp_path: Path, name: str, entries: di
 
 
 def test_an_include_of_a_thousand_directories_is_no_crash(tmp_path: Path) -> None:
-    """A component was a stack frame of four kilobytes, and the image says how many there are: the hook died by SIGSEGV."""
+    """A component was a stack frame of four kilobytes, and the image says how many there are: the hook crashed."""
     lines = f"include {'/a' * 200_000}/*.conf\ninclude /{'[a]/' * 900}x\n/usr/lib\n"
     root = build(tmp_path / "root", {"etc/ld.so.conf": lines, "usr/lib/liba.so.1": library("liba.so.1")})
     hook = Path(sys.executable).parent / "shim"
-    done = subprocess.run([hook, "hook", "update-ldcache", "--root", root], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        [hook, "hook", "update-ldcache", "--root", root], capture_output=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert lookups(root) == {"liba.so.1": "/usr/lib/liba.so.1"}
 
@@ -445,7 +447,7 @@ def test_slashes_at_the_end_of_an_include(tmp_path: Path, path: str) -> None:
 
 
 def test_the_order_of_long_numbers_ends_in_time(tmp_path: Path) -> None:
-    """Their order is none, so that glibc's insertion is repeated: forty seconds for names that an image gives one file."""
+    """Their order is none, so that glibc's insertion is repeated: forty seconds for names that one file can have."""
     root = build(tmp_path / "root", {"usr/lib/lib0.so.1": library(), "etc/ld.so.cache": "old"})
     for i in range(60_000):
         os.link(root / "usr/lib/lib0.so.1", root / f"usr/lib/lib12345678901-{i:06}.so")
@@ -567,7 +569,8 @@ def test_brackets_and_escapes(pattern: str, good: str, bad: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "name"), [("*a" * 60 + "b", "a" * 200), ("*" + "[[:" * 1360, "[" * 254 + "x"), ("*" + "[" * 4090, "[" * 255)]
+    ("pattern", "name"),
+    [("*a" * 60 + "b", "a" * 200), ("*" + "[[:" * 1360, "[" * 254 + "x"), ("*" + "[" * 4090, "[" * 255)],
 )
 def test_a_pattern_of_many_wildcards_is_quick(pattern: str, name: str) -> None:
     assert not core.matches(pattern, name)
