@@ -257,11 +257,11 @@ static int place_of(const char *verb)
     return 0;
 }
 
-/* How much a verb is to us: most when it makes a container. */
-static int weight(const char *verb)
+/* How much a verb is to us. */
+static enum { NO_MATTER, EXECUTES, MAKES } weight(const char *verb)
 {
     int place = place_of(verb);
-    return place & ALL ? 2 : place == EXEC;
+    return place & ALL ? MAKES : place == EXEC ? EXECUTES : NO_MATTER;
 }
 
 /* Of several readings the first counts that makes a container, then the first that is an exec, else the first. */
@@ -276,12 +276,12 @@ static void take_verb(int at, char *const argv[], struct call *call)
 /*
  * Reads up to the verb. A word that no table knows may be an option alone or take the next word: both readings go
  * on side by side. An option is one word or two, so it is enough to know whether some reading begins at this word
- * and at the next.
+ * and at the next. Behind a verb that makes a container the others say nothing any more.
  */
 static void read_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions)
 {
     bool here = true, next = false;
-    for (int i = 1; i < argc && (here || next); i++) {
+    for (int i = 1; i < argc && (here || next) && !(call->verb && weight(call->verb) == MAKES); i++) {
         bool after = false;
         if (here) {
             struct word word = read_word(grammar, GLOBAL, argv[i]);

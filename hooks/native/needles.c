@@ -46,8 +46,9 @@ static bool is_unchanged(const char *known)
     const char *path = known;
     for (int i = 0; i < 5; i++) {
         path = strchr(path, ' ');
-        if (!path++)
+        if (!path)
             return false;
+        path++;
     }
     if (stat(path, &status) != 0 || !nanoseconds(&status.st_mtim, &modified) || !nanoseconds(&status.st_ctim, &changed))
         return false;

@@ -181,6 +181,12 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         {"verb": "state", "unknown": "", "injects": False},
     ),
     ("a question may be the value", "runc", "runc --new --help create x", {"injects": True, "unknown": "--new"}),
+    (
+        "what another reading would say behind the verb is not said",
+        "crun",
+        "crun --new create --odd --root /r x",
+        {"verb": "create", "root": "", "unknown": "--new"},
+    ),
     ("the first unknown one is named", "runc", "runc --new create --odd x", {"injects": True, "unknown": "--new"}),
     ("our device in front of the verb", "runc", "runc --device a/b=c create x", {"unknown": "--device", "devices": []}),
     ("even in one word", "crun", "crun --device=a/b=c create x", {"unknown": "--device=a/b=c", "verb": "create"}),
