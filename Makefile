@@ -22,6 +22,14 @@ APT_RUN := $(APT_BUILD) runc busybox-static
 APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 util-linux \
 	curl git strace
 
+APT_FUZZ := $(APT_BUILD) clang-14 libclang-rt-14-dev
+
+# What `make fuzz` and `make sanitize` are about
+READERS := $(filter-out %/launcher.c,$(wildcard hooks/native/*.c))
+FUZZ := $(filter-out replay,$(basename $(notdir $(wildcard hooks/native/fuzz/*.c))))
+SECONDS := 30
+SANITIZED := $(patsubst %,tests/native/test_%.py,grammar scan needles place report hooks ldcache)
+
 PLACE := $(PYTHON) -I -S -B packaging/install.py
 PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
 
@@ -74,11 +82,46 @@ conformance: $(VENV)/installed ## compare the library with the reference's answe
 bench: need-test $(VENV)/installed ## measure: ratios to a program that returns at once (T) and to `python3 -I -S -c pass` (P)
 	@cd tests && ../$(BIN)/python3 -m bench
 
+fuzz: need-fuzz ## fuzz the C readers from their corpus, SECONDS=30 for each target (FUZZ='grammar scan' for some of them)
+	@build="clang-14 -std=gnu11 -g -O1 -fno-sanitize-recover=all -DSHIM_VERSION=\"fuzz\" -I$(CURDIR)/hooks/native"
+	mkdir -p build/fuzz/core
+	(cd build/fuzz/core && $$build -fsanitize=fuzzer-no-link,address,undefined -c $(addprefix $(CURDIR)/,$(READERS)))
+	for target in $(FUZZ); do
+		echo "fuzzing $$target for $(SECONDS) s"
+		mkdir -p build/fuzz/$$target.found
+		$$build -fsanitize=fuzzer,address,undefined -o build/fuzz/$$target hooks/native/fuzz/$$target.c build/fuzz/core/*.o
+		build/fuzz/$$target -max_total_time=$(SECONDS) -rss_limit_mb=4096 -artifact_prefix=build/fuzz/ build/fuzz/$$target.found \
+			hooks/native/fuzz/corpus/$$target >build/fuzz/$$target.log 2>&1 || { tail -n 40 build/fuzz/$$target.log; exit 1; }
+		tail -n 1 build/fuzz/$$target.log
+	done
+
+# A venv of its own: our package with the sanitized core, beside the packages of $(VENV). Python gets the sanitizers'
+# libraries loaded first for what calls the core; the launcher brings its own.
+sanitize: need-test $(VENV)/tools $(VENV)/installed ## run the tests of the C parts against a build with ASan and UBSan
+	@rm -rf build/sanitize/venv
+	export PATH="$(CURDIR)/$(BIN):$$PATH"
+	test -d build/sanitize/native ||
+		meson setup build/sanitize/native -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debug >/dev/null
+	meson compile -C build/sanitize/native >build/sanitize/log || { cat build/sanitize/log; exit 1; }
+	$(PYTHON) -m venv --without-pip build/sanitize/venv
+	python=build/sanitize/venv/bin/python3
+	site="import sysconfig; print(sysconfig.get_path('purelib'))"
+	from=$$($(BIN)/python3 -c "$$site") to=$$($$python -c "$$site")
+	echo "$$from" >$$to/others.pth
+	cp -r $$from/shim $$to/shim
+	cp build/sanitize/native/hooks/native/_core*.so $$to/shim/hooks/
+	cp build/sanitize/native/hooks/native/shim build/sanitize/venv/bin/
+	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0
+	export SANITIZER="$$(gcc -print-file-name=libasan.so)"
+	$$python $(BIN)/pytest -q tests/native/test_launcher.py
+	LD_PRELOAD="$$SANITIZER $$(gcc -print-file-name=libubsan.so)" $$python $(BIN)/pytest -q $(SANITIZED)
+
 clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall dist deb lock dev lint format conformance bench clean need-build need-run need-test
+.PHONY: help run test install uninstall dist deb lock dev lint format conformance bench fuzz sanitize clean
+.PHONY: need-build need-run need-test need-fuzz
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 
@@ -107,6 +150,9 @@ need-run:
 
 need-test:
 	$(call need,$(APT_TEST))
+
+need-fuzz:
+	$(call need,$(APT_FUZZ))
 
 $(VENV)/builder: pyproject.toml
 	@echo "preparing $(VENV)"

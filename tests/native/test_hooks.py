@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from native.elves import library
 from native.trees import CONF, Entry, build, picture
+from native.world import PRELOAD
 from shim.hooks import core, ldcache
 
 SHIM = Path(sys.executable).parent / "shim"
@@ -35,7 +36,7 @@ class Container:
             executable=SHIM,
             input=(json.dumps(self.state).encode() if text is None else text).decode("latin1"),
             cwd=self.root,
-            env={"LD_PRELOAD": "./x.so", "PATH": ".", "PYTHONPATH": ".", "BASH_ENV": "x", "GLIBC_TUNABLES": "x"},
+            env={"LD_PRELOAD": PRELOAD, "PATH": ".", "PYTHONPATH": ".", "BASH_ENV": "x", "GLIBC_TUNABLES": "x"},
             capture_output=True,
             text=True,
             timeout=60,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from native.world import Outcome, Seen, World
+from native.world import PRELOAD, Outcome, Seen, World
 
 from shim.create import record
 
@@ -393,7 +393,7 @@ ODD_ENVIRONMENT = [
     b"A=1",
     b"A=2",
     b"LD_LIBRARY_PATH=/opt/lib:",
-    b"LD_PRELOAD=/nowhere.so",
+    b"LD_PRELOAD=" + PRELOAD.encode(),
     b"SHIM_KEEP_LD_X=1",
     b"NO_EQUALS",
     b"GLIBC_TUNABLES=glibc.malloc.check=3:=:x",

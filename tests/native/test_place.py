@@ -81,7 +81,7 @@ def test_the_directory_is_the_same_in_c(user: list[str], mode: int, home: str, t
     enter = ["unshare", "--user", *user] if user else []
     done = subprocess.run(
         [*enter, sys.executable, "-c", ASK],
-        env={"XDG_RUNTIME_DIR": home.format(home=place)},
+        env={**os.environ, "XDG_RUNTIME_DIR": home.format(home=place)},
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -18,6 +18,10 @@ from pathlib import Path
 LAUNCHER = Path(sys.executable).parent / "shim"
 SOURCES = Path(__file__).parent
 
+# What LD_PRELOAD names: nothing, which a static program does not even notice. The launcher of `make sanitize` is not
+# static, so it gets a library that is there.
+PRELOAD = os.environ.get("SANITIZER", "./x.so")
+
 # The host may lack these directories of /etc, and they are not ours to make: a writable layer over /etc gets them.
 _PREPARE = """
 set -e

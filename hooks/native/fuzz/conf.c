@@ -1,4 +1,4 @@
-/* An ld.so.conf of any contents: ../ldconf.c ../ldprofile.c ../arena.c ../root.c ../report.c ../fault.c */
+/* An ld.so.conf of any contents: the text of two files, of which the first may include the second. */
 #define _GNU_SOURCE
 #include "native.h"
 
@@ -17,20 +17,35 @@ static void put(int folder, const char *name, const uint8_t *data, size_t size)
     close(fd);
 }
 
+static char path[] = "/dev/shm/fuzz-conf-XXXXXX";
+static int folder = -1;
+
+static const char *const folders[] = {
+    "etc", "etc/ld.so.conf.d", "a", "a/glibc-hwcaps", "a/glibc-hwcaps/x86-64-v3",
+};
+
+enum { FOLDERS = sizeof folders / sizeof *folders };
+
+/* Leaves nothing behind in memory that outlives us. */
+static void clean(void)
+{
+    unlinkat(folder, "etc/ld.so.conf", 0);
+    unlinkat(folder, "etc/ld.so.conf.d/a.conf", 0);
+    for (int i = FOLDERS; i-- > 0;)
+        unlinkat(folder, folders[i], AT_REMOVEDIR);
+    rmdir(path);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char path[] = "/dev/shm/fuzz-conf-XXXXXX";
-    static int folder = -1;
     struct root root;
 
     if (folder < 0) {
         if (!mkdtemp(path) || (folder = open(path, O_RDONLY | O_DIRECTORY)) < 0)
             abort();
-        mkdirat(folder, "etc", 0755);
-        mkdirat(folder, "etc/ld.so.conf.d", 0755);
-        mkdirat(folder, "a", 0755);
-        mkdirat(folder, "a/glibc-hwcaps", 0755);
-        mkdirat(folder, "a/glibc-hwcaps/x86-64-v3", 0755);
+        for (int i = 0; i < FOLDERS; i++)
+            mkdirat(folder, folders[i], 0755);
+        atexit(clean);
     }
     put(folder, "etc/ld.so.conf", data, size / 2);
     put(folder, "etc/ld.so.conf.d/a.conf", data + size / 2, size - size / 2);

@@ -1,4 +1,4 @@
-/* A library of any contents: ../elf.c ../ldprofile.c ../root.c ../report.c ../fault.c */
+/* A library of any contents, by the rules of both glibc generations. */
 #define _GNU_SOURCE
 #include "native.h"
 

@@ -1,4 +1,4 @@
-/* A pattern and a name of any contents, a NUL between them: ../ldconf.c ../ldprofile.c ../arena.c ../root.c ../report.c ../fault.c */
+/* A pattern and a name of any contents, a NUL between them. */
 #define _GNU_SOURCE
 #include "native.h"
 

@@ -1,4 +1,4 @@
-/* JSON of any contents: ../json.c */
+/* JSON of any contents. */
 #define _GNU_SOURCE
 #include "native.h"
 
