@@ -202,6 +202,7 @@ def run_hook(
     sources: list[tuple[str, str]] | None = None,
     compat: str = "",
     driver: str = "",
+    cuda: str = "",
     owner: tuple[int, int] | None = None,
     milliseconds: int = 2000,
 ) -> None:
@@ -215,6 +216,7 @@ def run_hook(
         sources: what will be mounted, as in update_ldcache.
         compat: of --cuda-compat-container-root.
         driver: of --host-driver-version.
+        cuda: of --host-cuda-version.
         owner: uid and gid of what is made, None: whoever we are.
         milliseconds: give up after that long.
 
@@ -232,7 +234,7 @@ def run_hook(
     call.folder_count, call.link_count = len(folders or []), len(links or [])
     lent, words_of_lent = _sources(sources)
     call.sources, call.source_count = lent, len(lent)
-    for member, text in (("compat", compat), ("driver", driver)):
+    for member, text in (("compat", compat), ("driver", driver), ("cuda", cuda)):
         if text:
             kept.append(_bytes(text))
             setattr(call, member, kept[-1])

@@ -75,7 +75,7 @@ struct hook_call {
     size_t folder_count, link_count;
     struct ld_source *sources;
     size_t source_count;
-    const char *compat, *driver;
+    const char *compat, *driver, *cuda;
     ...;
 };
 int run_hook(const char *name, const struct root *root, const struct hook_call *call, struct fault *fault);

@@ -95,7 +95,7 @@ static int take_value(struct parser *parser, const char *name)
         const char **to;
     } options[] = {{"root", &call->root}, {"container-spec", &call->state}, {"generator", &call->generator},
                    {"cuda-compat-container-root", &call->compat}, {"host-driver-version", &call->driver},
-                   {"host-cuda-version", &ignored}, {"ldconfig-path", &ignored}, {"path", &ignored}, {"mode", &ignored},
+                   {"host-cuda-version", &call->cuda}, {"ldconfig-path", &ignored}, {"path", &ignored}, {"mode", &ignored},
                    {"folder", NULL}, {"link", NULL}};
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {

@@ -1,5 +1,5 @@
 /*
- * The small hooks: links, the forward-compatible CUDA libraries, the profile that hides other GPUs from EGL.
+ * The small hooks: links, and the profile that hides other GPUs from EGL.
  *
  * Each leaves the same tree however often it runs: what is right already is not touched, files have fixed names.
  */
@@ -59,12 +59,8 @@ int hook_create_symlinks(const struct root *root, const struct hook_call *call, 
     return first;
 }
 
-/* ---- enable-cuda-compat ---- */
-
-static const char compat_drop_in[] = "/etc/ld.so.conf.d/00-cdi-compat.conf";
-
 /* Hands each name of a directory to a function until that fails; a directory that is not there has none. */
-static int each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *), void *context)
+int hook_each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *), void *context)
 {
     bool foreign;
     cleanup_fd int fd = root_directory(root, path, &foreign);
@@ -79,65 +75,6 @@ static int each_name(const struct root *root, const char *path, int (*take)(cons
         rc = root_late(root) ? root_late(root) : take(entry, context);
     closedir(dir);
     return rc;
-}
-
-struct compat {
-    unsigned count;
-    unsigned long major;
-};
-
-static int take_compat(const struct dirent *entry, void *context)
-{
-    static const char stem[] = "libcuda.so.";
-    struct compat *found = context;
-    const char *version = entry->d_name + sizeof stem - 1;
-    char *end;
-
-    if (strncmp(entry->d_name, stem, sizeof stem - 1) || entry->d_type == DT_LNK || entry->d_type == DT_DIR)
-        return 0;
-    unsigned long major = strtoul(version, &end, 10);
-    if (end == version || *end != '.')
-        return 0;
-    found->count++;
-    found->major = major;
-    return 0;
-}
-
-/* Whether the container's libraries are for a newer driver than the host has; several of them are nobody's choice. */
-static int compat_wanted(const struct root *root, const struct hook_call *call, const char *folder, bool *wanted)
-{
-    struct compat found = {0};
-    int rc = each_name(root, folder, take_compat, &found);
-
-    *wanted = !rc && call->driver && found.count == 1 && found.major > strtoul(call->driver, NULL, 10);
-    return rc;
-}
-
-/* Puts the image's own libcuda in front when it is newer than the host's driver, and takes an earlier choice back when
- * not. The cache is update-ldcache's work. */
-int hook_enable_cuda_compat(const struct root *root, const struct hook_call *call, struct fault *fault)
-{
-    const char *folder = call->compat ? call->compat : "/usr/local/cuda/compat";
-    char text[PATH], there[PATH];
-    bool wanted;
-    int length = snprintf(text, sizeof text, "%s\n", folder);
-
-    if (*folder != '/' || strpbrk(folder, "\n#") || length >= (int)sizeof text)
-        return fault_say(fault, EINVAL, "--cuda-compat-container-root %s is no directory of the container", folder);
-    int rc = compat_wanted(root, call, folder, &wanted);
-    if (rc)
-        return fault_set(fault, -rc, "cannot search %s", folder);
-    ssize_t same = root_read(root, compat_drop_in, there, sizeof there);
-    if (!wanted)
-        rc = same == -ENOENT ? 0 : root_unlink(root, compat_drop_in);
-    else if (same != length || memcmp(there, text, (size_t)same)) {
-        rc = root_mkdir(root, "/etc/ld.so.conf.d", 0755);
-        if (!rc)
-            rc = root_replace(root, compat_drop_in, text, (size_t)length, 0644);
-    }
-    if (rc == -ENOENT && !wanted)
-        rc = 0;
-    return rc ? fault_set(fault, -rc, "cannot write %s", compat_drop_in) : 0;
 }
 
 /* ---- update-application-profile ---- */
@@ -163,7 +100,7 @@ int hook_application_profile(const struct root *root, const struct hook_call *ca
 {
     char path[sizeof profile_folder + 32], text[256], there[256];
     uint64_t mask = 0;
-    int rc = each_name(root, "/dev", take_gpu, &mask);
+    int rc = hook_each_name(root, "/dev", take_gpu, &mask);
 
     (void)call;
     if (rc)

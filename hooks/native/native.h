@@ -258,6 +258,9 @@ bool elf_within(const struct elf_file *file, uint64_t at);
 bool elf_string_is(struct elf_file *file, uint64_t at, const char *text);
 bool elf_get_string(struct elf_file *file, uint64_t at, char *into);
 
+/* elfnote.c: a note that is found by its section's name; the size of what it says, 0: there is none */
+size_t elf_note(int fd, uint64_t size, const char *section, const char *owner, char *into, size_t room);
+
 /* elf.c: what ldconfig wants to know about one file */
 
 enum { LD_TYPE_ELF = 1, LD_TYPE_LIBC6 = 3 };
@@ -465,7 +468,8 @@ struct hook_call {                /* a command line of `shim hook` or of the ven
     size_t source_count;
     const char *root;             /* --root: work on this tree, outside of a container's start */
     const char *state;            /* --container-spec: the state's file, NULL or "-": stdin */
-    const char *generator, *compat, *driver;
+    const char *generator, *compat;
+    const char *driver, *cuda;    /* the host's versions */
     const char *bundle;           /* of the container that is being started, NULL with --root */
     bool settle, keep_links, vendor;
 };
@@ -490,7 +494,11 @@ int hook_target_read(const struct hook_call *call, struct hook_target *target, s
 /* privileges.c: no_new_privs, only these capabilities (a bit for each), umask, working directory. */
 int drop_privileges(uint64_t capabilities);
 
-/* hookcache.c, hooktree.c, hookparams.c: the hooks. On failure a negative errno, and one line in the fault. */
+/* hooktree.c: hands each name of a directory to a function until that fails; a missing directory has none. */
+struct dirent;
+int hook_each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *), void *context);
+
+/* hookcache.c, hooktree.c, hookcompat.c, hookparams.c: the hooks. On failure a negative errno, and one line in the fault. */
 int hook_update_ldcache(const struct root *root, const struct hook_call *call, struct fault *fault);
 int hook_create_symlinks(const struct root *root, const struct hook_call *call, struct fault *fault);
 int hook_enable_cuda_compat(const struct root *root, const struct hook_call *call, struct fault *fault);

@@ -19,6 +19,7 @@ def library(
     kind: int = 3,
     padding: int = 0,
     text: bytes = b"",
+    notes: dict[str, bytes] | None = None,
 ) -> bytes:
     """A shared object.
 
@@ -31,6 +32,7 @@ def library(
         kind: e_type; 3 is a shared object.
         padding: bytes between the headers and the dynamic entries.
         text: constant data, in a segment of its own at the end.
+        notes: sections of type SHT_NOTE, name -> contents, which no segment covers.
     """
     header, segment = (64, 56) if wide else (52, 32)
     word = 8 if wide else 4
@@ -57,11 +59,37 @@ def library(
         segments.append((PT_LOAD, end, len(text), 4096, 4))
     ident = b"\x7fELF" + bytes([2 if wide else 1, 1, 1]) + bytes(9)
     form = "<HHIQQQIHHHHHH" if wide else "<HHIIIIIHHHHHH"
-    head = ident + struct.pack(form, kind, machine, 1, 0, header, 0, 0, header, segment, count, 0, 0, 0)
+    after, where, sections = _sections(notes or {}, end + len(text), wide)
+    size = (64 if wide else 40) if sections else 0
+    table = (where, 0, header, segment, count, size, sections, sections and sections - 1)
+    head = ident + struct.pack(form, kind, machine, 1, 0, header, *table)
     for type_, offset, size, align, flags in segments:
         if wide:
             head += struct.pack("<IIQQQQQQ", type_, flags, offset, offset, offset, size, size, align)
         else:
             head += struct.pack("<IIIIIIII", type_, offset, offset, offset, size, size, flags, align)
     blob = head.ljust(note_at, b"\0") + note + strings
-    return blob.ljust(dynamic_at, b"\0") + tail + text
+    return blob.ljust(dynamic_at, b"\0") + tail + text + after
+
+
+def note(owner: str, text: bytes, align: int = 4) -> bytes:
+    """The contents of a note section: one note, whose text is padded."""
+    name = owner.encode() + b"\0"
+    head = struct.pack("<III", len(name), len(text), 1) + name
+    whole = head.ljust((len(head) + align - 1) // align * align, b"\0") + text
+    return whole.ljust((len(whole) + align - 1) // align * align, b"\0")
+
+
+def _sections(notes: dict[str, bytes], at: int, wide: bool) -> tuple[bytes, int, int]:
+    """What follows the file's contents, which end at AT: the notes, their names, the headers; and where and how many."""
+    if not notes:
+        return b"", 0, 0
+    form = "<IIQQQQIIQQ" if wide else "<IIIIIIIIII"
+    names, blob, headers = b"\0", b"", [struct.pack(form, *[0] * 10)]
+    for name, contents in notes.items():
+        headers.append(struct.pack(form, len(names), 7, 0, 0, at + len(blob), len(contents), 0, 0, 4, 0))
+        names += name.encode() + b"\0"
+        blob += contents
+    headers.append(struct.pack(form, len(names), 3, 0, 0, at + len(blob), len(names) + 1, 0, 0, 1, 0))
+    blob += names + b"\0"
+    return blob + b"".join(headers), at + len(blob), len(headers)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from native.elves import library
+from native.elves import library, note
 from native.trees import CONF, Entry, build, picture
 from native.world import PRELOAD
 from shim.hooks import core, ldcache
@@ -554,6 +554,73 @@ def test_the_image_s_own_libcuda_is_put_in_front_when_it_is_newer(
     assert first == ("/usr/local/cuda/compat/libcuda.so.1" if wanted else "/usr/lib/x86_64-linux-gnu/libcuda.so.1"), (
         name
     )
+
+
+NOTE = ".note.cuda.fwd_compatibility"
+OWNER = "NVIDIA Corporation"
+
+
+def compat_note(drivers: list[int], cuda: str = "", form: int = 1) -> bytes:
+    document = {"Format": form, "CUDA Version": cuda, "Driver": drivers, "Device": [1, 2, 7]}
+    return note(OWNER, json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "options", "wanted"),
+    [
+        ("the host's branch is listed", compat_note([535, 550]), ["550.54.14"], True),
+        ("it is not", compat_note([535, 555]), ["550.54.14"], False),
+        ("listed, and newer by CUDA", compat_note([550], "13.1"), ["550.1", "12.4"], True),
+        ("listed, and the same CUDA", compat_note([550], "12.4"), ["550.1", "12.4"], False),
+        ("listed, and older by the second number", compat_note([550], "12.9"), ["550.1", "12.10"], False),
+        ("not listed, and newer by CUDA", compat_note([535], "13.1"), ["550.1", "12.4"], False),
+        ("the library's own branch", compat_note([550, 560]), ["560.1"], False),
+        ("an unknown driver, newer by CUDA", compat_note([535], "13.1"), ["", "12.4"], True),
+        ("an unknown driver and CUDA", compat_note([535], "13.1"), [], False),
+        ("no list, newer by CUDA", compat_note([], "13.1"), ["570.1", "12.4"], True),
+        ("another layout: the names decide", compat_note([535], form=2), ["550.1"], True),
+        ("somebody else's note", note("GNU", b'{"Format": 1, "Driver": [535]}'), ["550.1"], True),
+        ("no JSON", note(OWNER, b"Driver 535"), ["550.1"], True),
+        ("half a document", note(OWNER, b'{"Format": 1, "Driver": [535]'), ["550.1"], True),
+        ("an empty text", note(OWNER, b""), ["550.1"], True),
+        ("a section of four bytes", b"NOTE", ["550.1"], True),
+        ("a text of odd padding", note(OWNER, b'{"Format": 1, "Driver": [535]}\0\0', 8), ["550.1"], False),
+        ("text after the text", note(OWNER, b'{"Format":1,"Driver":[550]}') + b"more", ["550.1"], True),
+    ],
+)
+@pytest.mark.parametrize("wide", [True, False])
+def test_the_library_s_note_decides(
+    tmp_path: Path, name: str, contents: bytes, options: list[str], wanted: bool, wide: bool
+) -> None:
+    libcuda = library("libcuda.so.1", wide=wide, notes={".note.other": b"x" * 40, NOTE: contents})
+    container = Container(tmp_path, {"opt/compat/libcuda.so.560.1": libcuda})
+    words = ["hook", "enable-cuda-compat", "--cuda-compat-container-root", "/opt/compat"]
+    for option, value in zip(("--host-driver-version", "--host-cuda-version"), options, strict=False):
+        words += [option, value]
+    good(container.hook(*words))
+    assert (container.root / "etc/ld.so.conf.d/00-cdi-compat.conf").exists() == wanted, name
+
+
+def test_a_note_of_a_crafted_library_is_none(tmp_path: Path) -> None:
+    """Section headers that lead anywhere: every cut of a library, and every byte of its last headers at its largest."""
+    whole = library("libcuda.so.1", notes={NOTE: compat_note([535])})
+    container = Container(tmp_path, {"opt/compat/libcuda.so.560.1": b""})
+    file = container.root / "opt/compat/libcuda.so.560.1"
+    cuts = [whole[:size] for size in range(0, len(whole), 37)]
+    odd = [whole[:at] + b"\xff" * 8 + whole[at + 8 :] for at in [40, 58, *range(len(whole) - 3 * 64, len(whole), 8)]]
+    for contents in cuts + odd:
+        file.write_bytes(contents)
+        core.run_hook("enable-cuda-compat", str(container.root), compat="/opt/compat", driver="550.1")
+
+
+@pytest.mark.parametrize("kind", ["a link", "a FIFO", "a directory"])
+def test_what_is_no_regular_library_is_not_chosen(tmp_path: Path, kind: str) -> None:
+    container = Container(tmp_path, {"opt/compat": None, "opt/real": library("libcuda.so.1")})
+    path = container.root / "opt/compat/libcuda.so.560.1"
+    {"a link": lambda: path.symlink_to("/opt/real"), "a FIFO": lambda: os.mkfifo(path), "a directory": path.mkdir}[kind]()
+    words = ["hook", "enable-cuda-compat", "--cuda-compat-container-root", "/opt/compat", "--host-driver-version", "550.1"]
+    good(container.hook(*words))
+    assert not (container.root / "etc/ld.so.conf.d").exists()
 
 
 def test_the_choice_is_taken_back_under_a_newer_driver(tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+/*
+ * The hook enable-cuda-compat: an image that is newer than the host's driver brings a libcuda of its own for that case.
+ *
+ * Since CUDA 13 such a library says in a note for which drivers it is good: JSON with the branches of the driver (`Driver`)
+ * and its `CUDA Version`. Then it is put in front when the host's branch is in the list and the library is newer: by the
+ * CUDA version where the host's is known, else by not being of the host's own branch. Without a note the branches decide,
+ * the library's being in its file's name. The note comes from the image, so it is found by bounded reads; one that cannot
+ * be understood counts as none.
+ *
+ * The choice is a file of a fixed name, made, corrected and taken back; the cache is update-ldcache's work.
+ */
+#define _GNU_SOURCE
+#include "native.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH = 4096 };
+
+static const char drop_in[] = "/etc/ld.so.conf.d/00-cdi-compat.conf";
+
+struct compat {
+    unsigned count;
+    unsigned long major;   /* the branch in the file's name */
+    char name[256];
+};
+
+/* What the note says. */
+struct note {
+    int64_t format;
+    unsigned drivers;      /* how many the list has */
+    bool listed;           /* the host's is one of them */
+    char cuda[32];
+};
+
+static int take_library(const struct dirent *entry, void *context)
+{
+    static const char stem[] = "libcuda.so.";
+    struct compat *found = context;
+    const char *version = entry->d_name + sizeof stem - 1;
+    char *end;
+
+    if (strncmp(entry->d_name, stem, sizeof stem - 1) || (entry->d_type != DT_REG && entry->d_type != DT_UNKNOWN))
+        return 0;
+    unsigned long major = strtoul(version, &end, 10);
+    if (end == version || *end != '.')
+        return 0;
+    found->count++;
+    found->major = major;
+    strcpy(found->name, entry->d_name);
+    return 0;
+}
+
+/* ---- the note ---- */
+
+static bool parse_note(const char *text, size_t size, unsigned long driver, struct note *note)
+{
+    struct json json;
+    char name[16];
+    int64_t number;
+
+    *note = (struct note){0};
+    json_open(&json, text, size);
+    if (!json_enter(&json, '{'))
+        return false;
+    while (json_member(&json, name, sizeof name)) {
+        if (!strcmp(name, "Format")) {
+            json_integer(&json, &note->format);
+        } else if (!strcmp(name, "CUDA Version")) {
+            json_string(&json, note->cuda, sizeof note->cuda);
+        } else if (!strcmp(name, "Driver") && json_enter(&json, '[')) {
+            for (; json_more(&json); note->drivers++)
+                note->listed |= json_integer(&json, &number) && number >= 0 && (unsigned long)number == driver;
+        } else {
+            json_skip(&json);
+        }
+    }
+    return json_done(&json) && note->format == 1;
+}
+
+/* Reads the note of the library; false when it has none that we understand. */
+static bool read_note(const struct root *root, const char *folder, const char *name, unsigned long driver, struct note *note)
+{
+    char text[ELF_PART];
+    struct stat st;
+    bool foreign;
+    cleanup_fd int dir = root_directory(root, folder, &foreign);
+    cleanup_fd int fd = dir < 0 ? dir : root_entry(dir, name, foreign, &st);
+
+    if (fd < 0)
+        return false;
+    size_t size = elf_note(fd, (uint64_t)st.st_size, ".note.cuda.fwd_compatibility", "NVIDIA Corporation", text, sizeof text);
+    return size && parse_note(text, size, driver, note);
+}
+
+/* ---- the decision ---- */
+
+/* Orders versions, "12.9" before "13.1". */
+static bool newer(const char *one, const char *two)
+{
+    while (*one || *two) {
+        char *one_end, *two_end;
+        unsigned long left = strtoul(one, &one_end, 10), right = strtoul(two, &two_end, 10);
+        if (left != right)
+            return left > right;
+        if (*one_end != '.' && *two_end != '.')
+            return false;
+        one = one_end + (*one_end == '.');
+        two = two_end + (*two_end == '.');
+    }
+    return false;
+}
+
+static bool good_by_note(const struct hook_call *call, unsigned long driver, const struct compat *found, const struct note *note)
+{
+    if (driver && note->drivers && !note->listed)
+        return false;
+    if (call->cuda && *call->cuda && *note->cuda)
+        return newer(note->cuda, call->cuda);
+    return driver && note->drivers && found->major != driver;
+}
+
+/* Whether the image's library is to be used; several of them are nobody's choice. */
+static int compat_wanted(const struct root *root, const struct hook_call *call, const char *folder, bool *wanted)
+{
+    unsigned long driver = call->driver ? strtoul(call->driver, NULL, 10) : 0;
+    struct compat found = {0};
+    struct note note;
+    int rc = hook_each_name(root, folder, take_library, &found);
+
+    *wanted = false;
+    if (rc || found.count != 1)
+        return rc;
+    if (read_note(root, folder, found.name, driver, &note))
+        *wanted = good_by_note(call, driver, &found, &note);
+    else
+        *wanted = driver && found.major > driver;
+    return root_late(root);
+}
+
+/* Puts the image's own libcuda in front where that is right, and takes an earlier choice back where it is not. */
+int hook_enable_cuda_compat(const struct root *root, const struct hook_call *call, struct fault *fault)
+{
+    const char *folder = call->compat ? call->compat : "/usr/local/cuda/compat";
+    char text[PATH], there[PATH];
+    bool wanted;
+    int length = snprintf(text, sizeof text, "%s\n", folder);
+
+    if (*folder != '/' || strpbrk(folder, "\n#") || length >= (int)sizeof text)
+        return fault_say(fault, EINVAL, "--cuda-compat-container-root %s is no directory of the container", folder);
+    int rc = compat_wanted(root, call, folder, &wanted);
+    if (rc)
+        return fault_set(fault, -rc, "cannot search %s", folder);
+    ssize_t same = root_read(root, drop_in, there, sizeof there);
+    if (!wanted)
+        rc = same == -ENOENT ? 0 : root_unlink(root, drop_in);
+    else if (same != length || memcmp(there, text, (size_t)same)) {
+        rc = root_mkdir(root, "/etc/ld.so.conf.d", 0755);
+        if (!rc)
+            rc = root_replace(root, drop_in, text, (size_t)length, 0644);
+    }
+    if (rc == -ENOENT && !wanted)
+        rc = 0;
+    return rc ? fault_set(fault, -rc, "cannot write %s", drop_in) : 0;
+}
