@@ -255,6 +255,7 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
     struct fault fault = {0};
     uint64_t kept = 1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_FOWNER;
 
+    hide_process();
     call.vendor = vendor;
     if (parse(argc, argv, first, &call, &fault)) {
         say("error", call.name_count ? call.names[0] : "?", &fault);

@@ -494,6 +494,9 @@ int hook_target_read(const struct hook_call *call, struct hook_target *target, s
 /* privileges.c: no_new_privs, only these capabilities (a bit for each), umask, working directory. */
 int drop_privileges(uint64_t capabilities);
 
+/* Lets nobody trace this process or look at what it has open. */
+void hide_process(void);
+
 /* hooktree.c: hands each name of a directory to a function until that fails; a missing directory has none. */
 struct dirent;
 int hook_each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *), void *context);

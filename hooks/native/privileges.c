@@ -13,15 +13,22 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+/*
+ * With fewer capabilities than its neighbours in a shared pid namespace a process may be traced by them, and ours has the
+ * host's files before it. Nobody without CAP_SYS_PTRACE of the host gets at a process that cannot be dumped.
+ */
+void hide_process(void)
+{
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
 /* Capabilities that the caller lacks are no error: a rootless user works on what belongs to him. */
 int drop_privileges(uint64_t capabilities)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
 
-    /* With fewer capabilities than its neighbours in a shared pid namespace a process may be traced by them, and ours has the
-     * host's files before it: nobody without CAP_SYS_PTRACE of the host gets at a process that cannot be dumped. */
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || chdir("/"))
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || chdir("/"))
         return -errno;
     umask(022);
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);

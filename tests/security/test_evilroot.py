@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from security import evilroot
+from security.runners import RUNNERS, Runner
 from security.stage import MEMORY, Outcome, Stage
-from shim.hooks import core, ldcache
-
-Runner = Callable[[Stage, str], Outcome]
-
-
-def by_state(stage: Stage, hook: str) -> Outcome:
-    """As a createContainer hook."""
-    return stage.start_hook([hook, *evilroot.WORDS[hook]])
-
-
-def by_root(stage: Stage, hook: str) -> Outcome:
-    """As a person calls it."""
-    return stage.call_hook([hook, *evilroot.WORDS[hook]])
-
-
-def before_the_container(stage: Stage, hook: str) -> Outcome:
-    """As the shim does a hook's work itself, in this process."""
-    words = evilroot.WORDS[hook]
-    pairs = list(zip(words[::2], words[1::2], strict=True))
-    folders = [value for name, value in pairs if name == "--folder"]
-    links = [value for name, value in pairs if name == "--link"]
-    driver = next((value for name, value in pairs if name == "--host-driver-version"), "")
-    try:
-        core.run_hook(hook, str(stage.root), folders=folders, links=links, driver=driver)
-    except OSError as error:
-        return Outcome(0, "", f"shim: warning: hook {hook}: {error}\n", 0)
-    return Outcome(0, "", "", 0)
-
-
-RUNNERS: list[Runner] = [by_state, by_root, before_the_container]
-
+from shim.hooks import ldcache
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
@@ -78,7 +49,7 @@ def test_nothing_outside_of_the_image_is_touched(stage: Stage, runner: Runner, s
             stage.clear()
             evilroot.make(stage.root, stage.victim, place, shape)
             before = stage.picture()
-            outcome = runner(stage, hook)
+            outcome = runner(stage, [hook])
             problems += [f"{hook} at {place}: {text}" for text in judge(stage, outcome, before, hook)]
     stage.clear()
     assert problems == []

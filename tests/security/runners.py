@@ -1,0 +1,47 @@
+"""The ways in which a hook's work is done. Another one is another function in RUNNERS: every test here takes it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from security import evilroot
+from security.stage import Outcome, Stage
+from shim.hooks import core
+
+Runner = Callable[[Stage, Sequence[str]], Outcome]
+
+
+def by_state(stage: Stage, hooks: Sequence[str]) -> Outcome:
+    """As createContainer hooks, in one process."""
+    return stage.start_hook([*hooks, *_words(hooks)])
+
+
+def by_root(stage: Stage, hooks: Sequence[str]) -> Outcome:
+    """As a person calls it."""
+    return stage.call_hook([*hooks, *_words(hooks)])
+
+
+def before_the_container(stage: Stage, hooks: Sequence[str]) -> Outcome:
+    """As the shim does a hook's work itself: in this process, whose memory is not the hook's."""
+    said = []
+    for hook in hooks:
+        words = _words([hook])
+        pairs = list(zip(words[::2], words[1::2], strict=True))
+        try:
+            core.run_hook(
+                hook,
+                str(stage.root),
+                folders=[value for name, value in pairs if name == "--folder"],
+                links=[value for name, value in pairs if name == "--link"],
+                driver=next((value for name, value in pairs if name == "--host-driver-version"), ""),
+            )
+        except OSError as error:
+            said.append(f"shim: warning: hook {hook}: {error}\n")
+    return Outcome(0, "", "".join(said), 0)
+
+
+def _words(hooks: Sequence[str]) -> list[str]:
+    return [word for hook in hooks for word in evilroot.WORDS[hook]]
+
+
+RUNNERS: list[Runner] = [by_state, by_root, before_the_container]
