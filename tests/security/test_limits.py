@@ -50,9 +50,11 @@ def many_names(root: Path) -> None:
 
 def long_sonames(root: Path) -> None:
     """In directories that are found one after the other, so that each might be given memory of its own."""
-    build(root, {"etc/ld.so.conf": CONF, "usr/lib/lib0.so.1": library("x" * 120_000)})
+    banner = b"\nGNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n"
+    libc = library("libc.so.6", text=banner)  # of the generation that looks into directories of CPU names
+    build(root, {"etc/ld.so.conf": CONF, "usr/lib/lib0.so.1": library("x" * 120_000), "lib/libc.so.6": libc})
     folders = ["", "tls/", "haswell/", "x86_64/", "xeon_phi/", "avx512_1/", "sse2/"]
-    linked(root, "usr/lib/lib0.so.1", (f"usr/lib/{folder}libn{i}.so.1" for folder in folders for i in range(300)))
+    linked(root, "usr/lib/lib0.so.1", (f"usr/lib/{folder}libn{i}.so.1" for folder in folders for i in range(150)))
 
 
 def long_targets(root: Path) -> None:
