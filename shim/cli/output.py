@@ -30,10 +30,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table.add_column(column, no_wrap=True)
     for row in rows:
         table.add_row(*(Text(one_line(cell)) for cell in row))
-    console = Console(soft_wrap=True, highlight=False)
-    if not console.is_terminal:
-        console.width = 10_000
-    console.print(table)
+    Console(width=10_000, highlight=False).print(table)  # a narrow terminal folds lines itself
 
 
 def show_document(value: Any, form: str) -> None:

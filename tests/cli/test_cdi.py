@@ -61,6 +61,18 @@ def test_list_shows_devices_and_where_they_come_from(shim: Any, trusted_path: Pa
     ]
 
 
+def test_a_narrow_terminal_cuts_no_name(launcher: Path, trusted_path: Path) -> None:
+    """On 20 columns a table was made to fit: names ended in "…", and whole columns were gone."""
+    (trusted_path / "gpu.yaml").write_text(GPU)
+    command = f"stty cols 20 && {launcher} cdi list -v --spec-dir {trusted_path}/gpu.yaml"
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    for word in ("acme.example/gpu=0", "served", f"{trusted_path}/gpu.yaml"):
+        assert word in done.stdout
+
+
 def test_list_names_refused_files_and_serves_their_neighbours(shim: Any, trusted_path: Path) -> None:
     _write(trusted_path, gpu=GPU, broken=BROKEN)
     done = shim("cdi", "list")
