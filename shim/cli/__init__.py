@@ -6,12 +6,14 @@ level ERROR, 2 usage.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
 import click
 
 from shim.cdi.findings import CdiError
+from shim.cdi.paths import reason
 from shim.cli import cdi, config, explain, version
 from shim.cli.output import show_findings
 
@@ -59,6 +61,9 @@ def main(arguments: list[str]) -> NoReturn:
     Arguments:
         arguments: the command line, argv[0] first.
     """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it was closed when we were started
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (it stays open)
     try:
         shim.main(arguments[1:], prog_name="shim", standalone_mode=False)
     except click.exceptions.Abort:
@@ -74,4 +79,7 @@ def main(arguments: list[str]) -> NoReturn:
     except BrokenPipeError:  # `shim cdi list | head`
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:  # commands tell about their files themselves: what is left is standard output
+        click.echo(f"Error: the output cannot be written: {reason(error)}", err=True)
+        os._exit(1)  # the interpreter would try once more, and complain
     sys.exit(0)

@@ -73,6 +73,25 @@ def test_a_narrow_terminal_cuts_no_name(launcher: Path, trusted_path: Path) -> N
         assert word in done.stdout
 
 
+@pytest.mark.parametrize("words", [("cdi", "list"), ("version",), ("help", "cdi"), ("cdi", "list", "-o", "json")])
+def test_output_that_cannot_be_written_is_told_in_one_line(launcher: Path, words: tuple[str, ...]) -> None:
+    """On a full disk there was a traceback, and exit status 120."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([launcher, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "Error: the output cannot be written: the file system is full\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["validate {}/gpu.yaml", "list --spec-dir {}", "diff {}/gpu.yaml {}/gpu.yaml"])
+def test_a_closed_standard_stream_is_as_good_as_an_open_one(
+    launcher: Path, trusted_path: Path, closed: str, words: str
+) -> None:
+    """With stderr closed every command ended with exit status 1, whatever it had found."""
+    (trusted_path / "gpu.yaml").write_text(GPU)
+    command = f"{launcher} cdi {words.replace('{}', str(trusted_path))} {closed}"
+    assert subprocess.run(["sh", "-c", command], capture_output=True, check=False).returncode == 0
+
+
 def test_list_names_refused_files_and_serves_their_neighbours(shim: Any, trusted_path: Path) -> None:
     _write(trusted_path, gpu=GPU, broken=BROKEN)
     done = shim("cdi", "list")
