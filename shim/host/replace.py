@@ -16,17 +16,21 @@ def replace(path: str, data: bytes) -> None:
         path: the file; its directory must belong to us alone.
         data: its content.
     Raises:
-        OSError: it could not be written; an old one is still there, a temporary one may be.
+        OSError: it could not be written; an old one is still there.
         ValueError: a NUL in the path.
     """
     temporary = f"{path}.{posix.getpid()}"
     flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
     fd = posix.open(temporary, flags, 0o600)
     try:
-        posix.fchmod(fd, 0o600)
-        view = memoryview(data)
-        while view:
-            view = view[posix.write(fd, view) :]
-    finally:
-        posix.close(fd)
-    posix.rename(temporary, path)
+        try:
+            posix.fchmod(fd, 0o600)
+            view = memoryview(data)
+            while view:
+                view = view[posix.write(fd, view) :]
+        finally:
+            posix.close(fd)
+        posix.rename(temporary, path)
+    except OSError:
+        posix.unlink(temporary)
+        raise
