@@ -12,11 +12,11 @@ if __name__ == "__main__":
         try:
             with open(f"{TOP}/shim/hot", "rb") as file:  # see packaging/hot.py; without it everything works as well
                 data = file.read()
-        except OSError:
-            data = b""
-        if data.startswith(MAGIC_NUMBER):
-            TABLE, loader = marshal.loads(data[len(MAGIC_NUMBER) :])
-            exec(loader)
+            if data.startswith(MAGIC_NUMBER):
+                TABLE, loader = marshal.loads(data[len(MAGIC_NUMBER) :])
+                exec(loader)
+        except (OSError, EOFError, ValueError, TypeError):  # the last three: it is damaged
+            pass
     part = {"create": "shim.create", "netdevices": "shim.hooks.netdevices"}.get(sys.argv[1], "shim.cli")
     __import__(part)
     sys.modules[part].main(sys.argv[2:])

@@ -108,6 +108,8 @@ DAMAGE = {
     "missing": Path.unlink,
     "of another interpreter": lambda path: path.write_bytes(b"\0\0\r\n" + path.read_bytes()[4:]),
     "empty": lambda path: path.write_bytes(b""),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:5000]),
+    "noise": lambda path: path.write_bytes(path.read_bytes()[:16] + b"noise"),
 }
 
 
