@@ -81,7 +81,7 @@ def note(owner: str, text: bytes, align: int = 4) -> bytes:
 
 
 def _sections(notes: dict[str, bytes], at: int, wide: bool) -> tuple[bytes, int, int]:
-    """What follows the file's contents, which end at AT: the notes, their names, the headers; and where and how many."""
+    """What follows the file's contents, which end at AT: notes, names, headers; where the headers are, how many."""
     if not notes:
         return b"", 0, 0
     form = "<IIQQQQIIQQ" if wide else "<IIIIIIIIII"

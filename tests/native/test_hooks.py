@@ -617,9 +617,14 @@ def test_a_note_of_a_crafted_library_is_none(tmp_path: Path) -> None:
 def test_what_is_no_regular_library_is_not_chosen(tmp_path: Path, kind: str) -> None:
     container = Container(tmp_path, {"opt/compat": None, "opt/real": library("libcuda.so.1")})
     path = container.root / "opt/compat/libcuda.so.560.1"
-    {"a link": lambda: path.symlink_to("/opt/real"), "a FIFO": lambda: os.mkfifo(path), "a directory": path.mkdir}[kind]()
-    words = ["hook", "enable-cuda-compat", "--cuda-compat-container-root", "/opt/compat", "--host-driver-version", "550.1"]
-    good(container.hook(*words))
+    if kind == "a link":
+        path.symlink_to("/opt/real")
+    elif kind == "a FIFO":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    options = ["--cuda-compat-container-root", "/opt/compat", "--host-driver-version", "550.1"]
+    good(container.hook("hook", "enable-cuda-compat", *options))
     assert not (container.root / "etc/ld.so.conf.d").exists()
 
 

@@ -454,8 +454,9 @@ def test_the_order_of_long_numbers_ends_in_time(tmp_path: Path) -> None:
     config, state = tmp_path / "config.json", tmp_path / "state"
     config.write_text(json.dumps({"root": {"path": str(root)}}))
     state.write_text(json.dumps({"bundle": str(tmp_path)}))
-    hook = [Path(sys.executable).parent / "shim", "hook", "update-ldcache", "--container-spec", state]
-    done = subprocess.run(hook, capture_output=True, text=True, timeout=20, check=False)
+    hook = Path(sys.executable).parent / "shim"
+    command: list[str | Path] = [hook, "hook", "update-ldcache", "--container-spec", state]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 0
     assert "it took too long" in done.stderr
     assert (root / "etc/ld.so.cache").read_text() == "old"

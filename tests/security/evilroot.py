@@ -1,8 +1,8 @@
-"""Hostile images: at each path that a hook reads or writes, and at each directory on the way, everything that can be there.
+"""Hostile images: at each path that a hook reads or writes, and at each directory on the way, all that can be there.
 
-`PLACES` are the paths, `SHAPES` what is put there. A link out leads to a copy of what an honest image has at that place, so
-that whoever follows it goes on as if nothing were wrong; beside it lies a library that no image has, by which a cache
-tells that something was read that should not have been.
+`PLACES` are the paths, `SHAPES` what is put there. A link out leads to a copy of what an honest image has at that
+place, so that whoever follows it goes on as if nothing were wrong; beside it lies a library that no image has, by which
+a cache tells that something was read that should not have been.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """The part of a stage that runs inside of it: process 1 of its mount namespace, with the stage as root directory.
 
-Reads one JSON request a line and answers with one line. It starts each command itself, so that the memory that a command
-takes can be told (the figure of a child counts what its parent had: that is little here). Run as
+Reads one JSON request a line and answers with one line. It starts each command itself, so that the memory that a
+command takes can be told (the figure of a child counts what its parent had: that is little here). Run as
 `python3 -I -S inside.py DIRECTORY`.
 """
 
 import base64
 import json
 import os
-import resource  # os.wait4 would look for it when there is no library left to find
+import resource  # noqa: F401 - os.wait4 would look for it when there is no library left to find
 import select
 import signal
 import sys
-import time
 from typing import Any
 
 
@@ -22,7 +21,6 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     os.write(files[0], base64.b64decode(request["stdin"]))
     os.lseek(files[0], 0, os.SEEK_SET)
     os.chdir(request["cwd"])
-    began = time.monotonic()
     child = os.posix_spawn(
         request["argv"][0],
         request["argv"],
@@ -46,7 +44,6 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
         "out": texts[0],
         "err": texts[1],
         "memory": usage.ru_maxrss * 1024,
-        "seconds": time.monotonic() - began,
     }
 
 
@@ -54,9 +51,11 @@ def main() -> None:
     """Change the root, say so, and serve."""
     os.chroot(sys.argv[1])
     os.chdir("/")
-    print("ready", flush=True)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     for line in sys.stdin:
-        print(json.dumps(run(json.loads(line))), flush=True)
+        sys.stdout.write(json.dumps(run(json.loads(line))) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

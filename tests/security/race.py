@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from native.elves import library
 from security import evilroot
 from security.stage import Stage
 
@@ -23,7 +24,7 @@ def flipping(stage: Stage, place: str) -> Iterator[None]:
     target = stage.victim / "target"
     if honest.is_dir():
         shutil.copytree(honest, target, symlinks=True)
-        (target / evilroot.FOREIGN).write_bytes(evilroot.library(evilroot.FOREIGN))
+        (target / evilroot.FOREIGN).write_bytes(library(evilroot.FOREIGN))
     else:
         honest.touch()
         target.write_text("the victim's")

@@ -7,9 +7,9 @@
       victim/         where the links of hostile images lead
       container/      bundle: config.json, rootfs
 
-A process of the stage has it as root directory, so every file that it could reach is known, and all of them are compared
-before and after: not only the canaries that somebody thought of. Paths read the same on both sides, because the stage
-has a link from its own path to its root.
+A process of the stage has it as root directory, so every file that it could reach is known, and all of them are
+compared before and after: not only the canaries that somebody thought of. Paths read the same on both sides, because
+the stage has a link from its own path to its root.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ class Stage:
         self.root = self.bundle / "rootfs"
         self.victim = self.host / "victim"
         script = 'mount --make-rprivate / && mount -t proc proc "$1/proc" && exec "$2" -I -S "$3" "$1"'
+        inside = Path(__file__).with_name("inside.py")
         self._process = subprocess.Popen(
-            ["unshare", "-m", "sh", "-c", script, "sh", self.host, "/usr/bin/python3", Path(__file__).parent / "inside.py"],
+            ["unshare", "-m", "sh", "-c", script, "sh", self.host, "/usr/bin/python3", inside],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -122,16 +123,14 @@ class Stage:
             remove(path)
             path.mkdir()
 
-    def run(
-        self, *argv: str, stdin: bytes = b"", cwd: str = "/", env: dict[str, str] | None = None, seconds: float = SECONDS
-    ) -> Outcome:
+    def run(self, *argv: str, stdin: bytes = b"", cwd: str = "/", env: dict[str, str] | None = None) -> Outcome:
         """Run a program of the stage."""
         request = {
             "argv": argv,
             "stdin": base64.b64encode(stdin).decode(),
             "cwd": cwd,
             "env": ENVIRONMENT if env is None else env,
-            "seconds": seconds,
+            "seconds": SECONDS,
         }
         assert self._process.stdin
         assert self._process.stdout
@@ -165,7 +164,8 @@ class Stage:
                     what = str(path.readlink())
                 elif path.is_file():
                     what = path.read_bytes() if status.st_size < 1 << 20 else status.st_size
-                found[str(path)] = (status.st_mode, status.st_uid, status.st_gid, status.st_rdev, status.st_mtime_ns, what)
+                who = (status.st_mode, status.st_uid, status.st_gid, status.st_rdev)
+                found[str(path)] = (*who, status.st_mtime_ns, what)
         return found
 
 

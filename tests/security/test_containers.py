@@ -1,4 +1,4 @@
-"""S01, S05, S06 with real runc and crun: an image that wants programs of the host to do its work finds none that does."""
+"""S01, S05, S06 with real runc and crun: an image that wants the host's programs to do its work finds none."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def canary(sandbox: Sandbox) -> Path:
 def spoil(root: Path, canary: Path) -> None:
     """Put into an image whatever programs load or run that let the environment or the working directory decide."""
     source = Path(__file__).with_name("preload.c")
-    command = ["gcc", "-shared", "-fPIC", f'-DCANARY="{canary}"', "-o", root / "evil.so", source]
-    subprocess.run(command, check=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", f'-DCANARY="{canary}"', "-o", root / "evil.so", source], check=True)
     shell = f"#!/bin/sh\n: > {canary}/shell-$$\n"
-    for path in ("evil.sh", "true", "ls", "bash", "sh", "sbin/ldconfig", "sbin/ldconfig.real", "usr/bin/nvidia-cdi-hook"):
+    programs = ["evil.sh", "true", "ls", "bash", "sh", "sbin/ldconfig", "sbin/ldconfig.real", "usr/bin/nvidia-cdi-hook"]
+    for path in programs:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(shell)
         (root / path).chmod(0o755)
@@ -87,8 +87,12 @@ def spoil(root: Path, canary: Path) -> None:
     (root / "etc/ld.so.preload").write_text("/evil.so\n")
 
 
-def hooks_of(shim: Path) -> list[dict[str, Any]]:
-    """One of ours, and four of somebody else who thought of no environment."""
+def hooks_of(sandbox: Sandbox, shim: Path) -> list[dict[str, Any]]:
+    """One of ours, and four of somebody else who thought of no environment.
+
+    Python gets a file: with -c it would look for modules in its working directory, which under runc is the image.
+    """
+    (sandbox.scratch / "host/hook.py").write_text("import json\n")
     ours = [
         "create-symlinks",
         "enable-cuda-compat",
@@ -100,7 +104,7 @@ def hooks_of(shim: Path) -> list[dict[str, Any]]:
     commands = [
         (str(shim), ["shim", "hook", *ours, *words]),
         ("/usr/bin/true", ["true"]),
-        ("/usr/bin/python3", ["python3", "-c", "import json"]),
+        ("/usr/bin/python3", ["python3", f"{sandbox.host}/hook.py"]),
         ("/bin/bash", ["bash", "-c", "type true > /dev/null"]),
         ("/bin/sh", ["sh", "-c", "ls > /dev/null"]),
     ]
@@ -127,11 +131,11 @@ def evil_bundle(sandbox: Sandbox, name: str, canary: Path) -> Bundle:
 def test_no_hook_loads_or_runs_anything_of_the_image(
     sandbox: Sandbox, runtime: Runtime, shim: Path, canary: Path
 ) -> None:
-    publish(sandbox, {"hooks": [{"hookName": "createContainer", **hook} for hook in hooks_of(shim)]})
+    publish(sandbox, {"hooks": [{"hookName": "createContainer", **hook} for hook in hooks_of(sandbox, shim)]})
     bundle = evil_bundle(sandbox, f"preload-{runtime.name}", canary)
     ran = runtime("run", "--bundle", bundle.directory, bundle.id)
     assert ran.ok() == "started\n"
-    assert len(bundle.config()["hooks"]["createContainer"]) == len(hooks_of(shim))
+    assert len(bundle.config()["hooks"]["createContainer"]) == len(hooks_of(sandbox, shim))
     assert sorted(canary.iterdir()) == []
 
 
@@ -141,7 +145,7 @@ def test_our_hook_obeys_nothing_even_with_the_image_s_environment(
     """Without the shim's create: the entry stands in config.json as a careless engine would write it."""
     bundle = evil_bundle(sandbox, f"bare-{runtime.name}", canary)
     config = bundle.config()
-    config["hooks"] = {"createContainer": [{**hooks_of(shim)[0], "env": EVIL_ENV}]}
+    config["hooks"] = {"createContainer": [{**hooks_of(sandbox, shim)[0], "env": EVIL_ENV}]}
     bundle.file.write_text(json.dumps(config), encoding="utf-8")
     plain = Runtime(sandbox, programs.find(runtime.name)[0], runtime.name)
     assert plain("run", "--bundle", bundle.directory, bundle.id).ok() == "started\n"
@@ -155,10 +159,9 @@ def test_the_canary_sees_each_foreign_hook_that_is_started_carelessly(
     """The control: the same hook with the image's environment, which runc gives to hooks that name none."""
     bundle = evil_bundle(sandbox, f"careless-{number}-{runtime.name}", canary)
     config = bundle.config()
-    hook = {**hooks_of(shim)[number], "env": [name for name in EVIL_ENV if not name.startswith("PYTHONHOME")]}
-    script = {"path": "/bin/sh", "args": ["sh", "-c", f'cd "$0" && exec "$@"', str(bundle.directory / "rootfs")]}
-    script["args"] += [hook["path"], *hook["args"][1:]]
-    config["hooks"] = {"createContainer": [{**script, "env": hook["env"]}]}
+    hook = {**hooks_of(sandbox, shim)[number], "env": [name for name in EVIL_ENV if not name.startswith("PYTHONHOME")]}
+    words = ["sh", "-c", 'cd "$0" && exec "$@"', str(bundle.directory / "rootfs"), hook["path"], *hook["args"][1:]]
+    config["hooks"] = {"createContainer": [{"path": "/bin/sh", "args": words, "env": hook["env"]}]}
     bundle.file.write_text(json.dumps(config), encoding="utf-8")
     plain = Runtime(sandbox, programs.find(runtime.name)[0], runtime.name)
     plain("run", "--bundle", bundle.directory, bundle.id)
@@ -228,7 +231,7 @@ def mounts(sandbox: Sandbox, runtime: Runtime, name: str, make: Any, hook: dict[
 def test_what_is_mounted_does_not_depend_on_the_image(
     sandbox: Sandbox, runtime: Runtime, shim: Path, image: str
 ) -> None:
-    hook = hooks_of(shim)[0]
+    hook = hooks_of(sandbox, shim)[0]
     honest = mounts(sandbox, runtime, f"honest {image}", None, hook)
     assert mounts(sandbox, runtime, f"evil {image}", IMAGES[image], hook) == honest
 

@@ -1,4 +1,4 @@
-"""S03, S08, S23, S24: whatever an image holds at whatever path, nothing outside of it changes or is read, and the hook ends."""
+"""S03, S08, S23, S24: whatever an image holds, nothing outside of it changes or is read, and the hook ends."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from security import evilroot
 from security.runners import RUNNERS, Runner
 from security.stage import MEMORY, Outcome, Stage
 from shim.hooks import ldcache
+
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:

@@ -1,4 +1,4 @@
-"""S23, S24: what an image makes large, deep or slow costs the host neither time nor memory, and nothing beside it is read."""
+"""S23, S24: what an image makes large, deep or slow costs the host little, and nothing beside the image is read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def long_numbers(root: Path) -> None:
 
 def include_everything(root: Path) -> None:
     lines = "".join(f"include {'/*' * depth}\n" for depth in range(1, 30))
-    build(root, {"etc/ld.so.conf": lines * 20, **{f"{a}/{b}/{c}/x": "" for a in "abcdef" for b in "abcdef" for c in "abc"}})
+    files = [f"{a}/{b}/{c}/x" for a in "abcdef" for b in "abcdef" for c in "abc"]
+    build(root, {"etc/ld.so.conf": lines * 20, **dict.fromkeys(files, "")})
 
 
 def include_a_circle(root: Path) -> None:
@@ -112,13 +113,14 @@ def banners(root: Path) -> None:
     """A libc that says everywhere that it is one."""
     text = (b"GNU C Library " * 4 + b"\n") * 200_000
     whole = library("libc.so.6", text=text)
-    build(root, {"etc/ld.so.conf": CONF, "lib64/libc.so.6": whole, "usr/lib64": "-> ../lib64", "usr/lib": "-> ../lib64"})
+    links = dict.fromkeys(("usr/lib64", "usr/lib"), "-> ../lib64")
+    build(root, {"etc/ld.so.conf": CONF, "lib64/libc.so.6": whole, **links})
 
 
 def large_files(root: Path) -> None:
-    build(root, {"etc/ld.so.conf": CONF, **dict.fromkeys(("etc/ld-musl-x86_64.path", "etc/ld.so.cache"), "")})
-    build_more = ("etc/ld.so.conf.d/a.conf", "etc/ld.so.conf.d/00-cdi-shim.conf", "lib/x86_64-linux-gnu/libc.so.6")
-    for name in (*build_more, "etc/ld-musl-x86_64.path", "etc/ld.so.cache", "lib/ld-musl-x86_64.so.1"):
+    build(root, {"etc/ld.so.conf": CONF})
+    names = ["etc/ld.so.conf.d/a.conf", "etc/ld.so.conf.d/00-cdi-shim.conf", "lib/x86_64-linux-gnu/libc.so.6"]
+    for name in (*names, "etc/ld-musl-x86_64.path", "etc/ld.so.cache", "lib/ld-musl-x86_64.so.1"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
         os.truncate(root / name, 10 << 30)
@@ -155,7 +157,7 @@ def test_a_hook_ends_and_stays_small(stage: Stage, image: Callable[[Path], None]
 
 # --- S23: nothing beside the image is read ---
 
-SECRET = "/opt/secret"  # a directory that only a configuration of the host names
+PRIVATE = "/opt/secret"  # a directory that only a configuration of the host names
 
 
 @pytest.mark.parametrize("shape", [None, *evilroot.LINKS_OUT[:4]], ids=lambda shape: getattr(shape, "__name__", "none"))
@@ -164,15 +166,15 @@ def test_a_configuration_of_the_host_is_not_read(stage: Stage, place: str, shape
     """The control is the same text where it belongs: then the image's library is found."""
     stage.clear()
     image = {**evilroot.IMAGE, "opt/secret/libsecret.so.1": library("libsecret.so.1")}
-    image["etc/ld.so.conf.d/x.conf"] = f"{SECRET}\n"
+    image["etc/ld.so.conf.d/x.conf"] = f"{PRIVATE}\n"
     if place == "etc/ld.so.conf":
-        image["etc/ld.so.conf"] = f"{SECRET}\n"
+        image["etc/ld.so.conf"] = f"{PRIVATE}\n"
         del image["etc/ld.so.conf.d/x.conf"]
     build(stage.root, image)
     if shape:
         shape(stage.root / place, stage.victim)
     outcome = stage.call_hook(["update-ldcache"])
-    assert SECRET not in outcome.err
+    assert PRIVATE not in outcome.err
     cache = stage.root / "etc/ld.so.cache"
     names = {entry.key for entry in ldcache.decode(cache.read_bytes()).entries} if outcome.status == 0 else set()
     assert ("libsecret.so.1" in names) == (shape is None)
@@ -183,7 +185,7 @@ def test_a_configuration_of_the_host_is_not_read(stage: Stage, place: str, shape
 def test_who_joins_paths_reads_it(stage: Stage, place: str, shape: evilroot.Shape) -> None:
     """The other control: the links do lead to it."""
     stage.clear()
-    build(stage.root, {**evilroot.IMAGE, "etc/ld.so.conf": SECRET, "etc/ld.so.conf.d/x.conf": SECRET})
+    build(stage.root, {**evilroot.IMAGE, "etc/ld.so.conf": PRIVATE, "etc/ld.so.conf.d/x.conf": PRIVATE})
     shape(stage.root / place, stage.victim)
     file = {"etc/ld.so.conf": place, "etc/ld.so.conf.d": f"{place}/x.conf", "etc": "etc/ld.so.conf"}[place]
-    assert (stage.root / file).read_text() == SECRET
+    assert (stage.root / file).read_text() == PRIVATE

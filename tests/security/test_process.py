@@ -40,7 +40,17 @@ FORBIDDEN += ["socket", "connect", "ptrace", "mount", "umount2", "fchdir"]
 
 def calls(trace: Path, command: list[str | Path], stdin: bytes) -> list[str]:
     """The system calls of FORBIDDEN that a command makes after its start; a thread of its own process is none."""
-    strace = ["strace", "-f", "-qq", "-o", trace, "-e", f"trace={','.join(FORBIDDEN)}", "-e", "signal=none"]
+    strace: list[str | Path] = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        trace,
+        "-e",
+        f"trace={','.join(FORBIDDEN)}",
+        "-e",
+        "signal=none",
+    ]
     subprocess.run([*strace, *command], input=stdin, capture_output=True, timeout=120, check=False)
     seen = [re.sub(r"^\d+ +", "", line) for line in trace.read_text().splitlines()]
     seen = [line for line in seen if "resumed>" not in line and "+++" not in line]
@@ -172,7 +182,8 @@ def cover(tmp_path: Path, arrange: str, mask: str) -> tuple[str, str]:
         {mask.replace("ROOT", str(root))} < {tmp_path}/state >&2
         tail -n 1 /proc/self/mountinfo | cut -d ' ' -f 4,5,6
     """
-    done = subprocess.run(["unshare", "-m", "sh", "-ec", script], capture_output=True, text=True, timeout=60, check=False)
+    command = ["unshare", "-m", "sh", "-ec", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stderr, done.stdout.strip()
 
@@ -209,8 +220,11 @@ def test_a_container_s_null_would_have_covered(tmp_path: Path) -> None:
         ("a link by way of a process", "rm -r PROC/driver; ln -s /proc/self/root/proc/driver PROC/driver"),
         ("a directory", "rm PROC/driver/nvidia/params; mkdir PROC/driver/nvidia/params"),
         ("a FIFO", "rm PROC/driver/nvidia/params; mkfifo PROC/driver/nvidia/params"),
-        ("a directory of the kernel", "rm PROC/driver/nvidia/params; mkdir PROC/driver/nvidia/params;"
-         " mount --bind /proc/sys/kernel PROC/driver/nvidia/params"),
+        (
+            "a directory of the kernel",
+            "rm PROC/driver/nvidia/params; mkdir PROC/driver/nvidia/params;"
+            " mount --bind /proc/sys/kernel PROC/driver/nvidia/params",
+        ),
         ("nothing", "rm -r PROC/driver"),
     ],
 )
@@ -218,7 +232,8 @@ def test_a_proc_that_is_not_the_kernel_s_is_left_alone(tmp_path: Path, name: str
     said, mounted = cover(tmp_path, arrange, MASK)
     assert "shim-nvidia-params" not in mounted, name
     assert not (tmp_path / "bundle/shim-nvidia-params").exists()
-    assert ("is not the kernel's, so it is not covered" in said) or name in {"nothing", "a link up", "a link by way of a process"}
+    quiet = {"nothing", "a link by way of a process"}  # within the image these lead nowhere
+    assert ("is not the kernel's, so it is not covered" in said) == (name not in quiet)
 
 
 # --- the process itself ---
@@ -235,7 +250,7 @@ def test_nobody_looks_into_a_hook(program: str) -> None:
         place.chmod(0o755)
         (place / "shim").write_bytes(SHIM.read_bytes())
         (place / "shim").chmod(0o755)
-        command = [place / "shim", "hook", "update-ldcache"] if program == "hook" else ["sleep", "60"]
+        command = [f"{place}/shim", "hook", "update-ldcache"] if program == "hook" else ["sleep", "60"]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, user=12345, group=12345)
         look = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "readlink", f"/proc/{child.pid}/root"]
         seen = "/"

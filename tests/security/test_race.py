@@ -1,4 +1,4 @@
-"""S02: an image that changes under a hook's hands. The only claim is that nothing escapes; everything else may happen."""
+"""S02: an image that changes under a hook's hands. The only claim is that nothing escapes; all else may happen."""
 
 from __future__ import annotations
 
