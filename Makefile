@@ -15,6 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 VECTORS ?= tests/conformance/vectors
 PYTEST ?=
+BENCH ?=
 
 # Packages of Debian 12: what the build needs, what `make run` starts, and what the tests start beside it
 APT_BUILD := gcc libc6-dev python3-dev python3-venv libcap-dev
@@ -79,8 +80,8 @@ format: $(VENV)/tools ## let ruff arrange imports and lines
 conformance: $(VENV)/installed ## compare the library with the reference's answers (VECTORS=DIR)
 	@cd tests && ../$(BIN)/python3 -m conformance "$(abspath $(VECTORS))"
 
-bench: need-test $(VENV)/installed ## measure: ratios to a program that returns at once (T) and to `python3 -I -S -c pass` (P)
-	@cd tests && ../$(BIN)/python3 -m bench
+bench: need-test $(VENV)/installed ## measure: ratios to a program that returns at once (T) and to `python3 -I -S -c pass` (P); BENCH=hooks for one group
+	@cd tests && ../$(BIN)/python3 -m bench $(BENCH)
 
 fuzz: need-fuzz ## fuzz the C readers from their corpus, SECONDS=30 for each target (FUZZ='grammar scan' for some of them)
 	@build="clang-14 -std=gnu11 -g -O1 -fno-sanitize-recover=all -DSHIM_VERSION=\"fuzz\" -I$(CURDIR)/hooks/native"
