@@ -24,20 +24,26 @@ static int refuse_chmod(const struct root *root, const struct hook_call *call, s
     return fault_say(fault, EPERM, "modes inside a container are not changed by path; give the node's fileMode in the spec");
 }
 
-/* The hooks, in the order in which they run: what makes files is before what looks for them. */
+/* The hooks, in the order in which they run: first the one that mounts, so that the others do not have the right to, then
+ * what makes files before what looks for them. */
 static const struct {
     const char *name;
     int (*run)(const struct root *root, const struct hook_call *call, struct fault *fault);
 } hooks[] = {
+    {"disable-device-node-modification", hook_device_nodes},
     {"create-symlinks", hook_create_symlinks},
     {"enable-cuda-compat", hook_enable_cuda_compat},
     {"update-ldcache", hook_update_ldcache},
-    {"disable-device-node-modification", hook_device_nodes},
     {"update-application-profile", hook_application_profile},
     {"chmod", refuse_chmod},
 };
 
 enum { HOOKS = sizeof hooks / sizeof *hooks };
+
+/* What it takes to read and write as the container's root, and what one hook needs for its one mount. */
+static const uint64_t for_files =
+    1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_FOWNER;
+static const uint64_t for_mounts = 1ull << CAP_SYS_ADMIN;
 
 /* ---- the command line ---- */
 
@@ -240,7 +246,12 @@ static int run(const struct hook_call *call, const struct root *root)
 
     for (size_t i = 0; i < HOOKS; i++) {
         struct fault fault = {0};
-        if (!asked(call, hooks[i].name) || !hooks[i].run(root, call, &fault))
+        if (!asked(call, hooks[i].name))
+            continue;
+        int rc = hooks[i].run(root, call, &fault);
+        if (hooks[i].run == hook_device_nodes && drop_privileges(for_files))
+            return 1;
+        if (!rc)
             continue;
         say(call->root ? "error" : "warning", hooks[i].name, &fault);
         status = call->root ? 1 : 0;
@@ -253,7 +264,6 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
     static struct hook_call call;
     struct root root;
     struct fault fault = {0};
-    uint64_t kept = 1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_FOWNER;
 
     hide_process();
     call.vendor = vendor;
@@ -267,10 +277,8 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
         say("warning", call.names[0], &fault);  /* this kernel gives us no safe way to write: nothing is written */
         return 0;
     }
-    if (asked(&call, "disable-device-node-modification"))
-        kept |= 1ull << CAP_SYS_ADMIN;  /* for its one mount */
     if (!rc) {
-        rc = drop_privileges(kept);
+        rc = drop_privileges(asked(&call, "disable-device-node-modification") ? for_files | for_mounts : for_files);
         if (rc)
             fault_set(&fault, -rc, "cannot give up privileges");
     }

@@ -83,9 +83,11 @@ static int find_point(const struct root *root, struct ld_source *source)
     }
     if (!rc)
         rc = root_stat(root, source->path, &st);
+    if (rc)
+        return rc;
     source->dev = st.st_dev;
     source->ino = st.st_ino;
-    return rc;
+    return 0;
 }
 
 static int find_points(const struct root *root, const struct ld_options *options, struct fault *fault)

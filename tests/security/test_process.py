@@ -87,6 +87,22 @@ def test_the_trace_sees_who_does_otherwise(tmp_path: Path, command: list[str], c
     assert any(line.startswith(call) for line in calls(tmp_path / "trace", words, b""))
 
 
+@pytest.mark.parametrize("hooks", [["update-ldcache"], ["disable-device-node-modification", "update-ldcache"]])
+def test_the_right_to_mount_is_gone_before_an_image_s_files_are_read(tmp_path: Path, hooks: list[str]) -> None:
+    """A call of several hooks has the rights of each only as long as that one runs."""
+    root = build(tmp_path / "root", evilroot.IMAGE)
+    state = write_bundle(tmp_path / "bundle", root)
+    strace = ["strace", "-f", "-o", f"{tmp_path}/trace", "-e", "trace=capset,openat2", "-e", "signal=none"]
+    subprocess.run([*strace, SHIM, "hook", *hooks], input=state, capture_output=True, timeout=120, check=True)
+    lines = (tmp_path / "trace").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if "ld.so" in line or "libc.so" in line)
+    rights = [line for line in lines[:first] if "capset" in line]
+    assert len(rights) == len(hooks)
+    assert "CAP_DAC_OVERRIDE" in rights[-1]
+    assert "CAP_SYS_ADMIN" not in rights[-1]
+    assert ("CAP_SYS_ADMIN" in rights[0]) == (len(hooks) == 2)
+
+
 # --- S05: the image's own ldconfig ---
 
 
