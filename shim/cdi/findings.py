@@ -60,7 +60,7 @@ TABLE: dict[str, tuple[str, str]] = {
         ERROR,
         "the bundle's config.json must be a regular file with one JSON object, no name twice, at most 16 MiB",
     ),
-    "CONFIG_WRITE": (ERROR, "check that the bundle directory is writable and has space left"),
+    "CONFIG_WRITE": (ERROR, "check that the directory is writable and has space left"),
     "OPTION_UNKNOWN": (ERROR, "put --device behind the verb, and report the option so that it can be known"),
     "SHIM_BROKEN": (ERROR, "install shim again; the message holds the command"),
     "LOWLEVEL_MISSING": (ERROR, "install runc or crun, or say where it is: ln -s /path/to/it /etc/shim/low-level/shim"),

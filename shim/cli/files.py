@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from shim.cdi import fastjson
 from shim.cdi.findings import CdiError, Finding
+from shim.cdi.paths import reason
 
 
 def read_config(name: str) -> tuple[str, dict[str, Any]]:
@@ -25,10 +27,10 @@ def read_config(name: str) -> tuple[str, dict[str, Any]]:
     """
     path = str(Path(name) / "config.json") if name != "-" and Path(name).is_dir() else name
     try:
-        text = sys.stdin.read() if name == "-" else Path(path).read_text(encoding="utf-8")
-        config = json.loads(text)
+        data = sys.stdin.buffer.read() if name == "-" else Path(path).read_bytes()
+        config = fastjson.loads(data.decode("utf-8"), _members)
     except OSError as error:
-        raise _error(path, f"it cannot be read: {error.strerror}") from None
+        raise _error(path, f"it cannot be read: {reason(error)}") from None
     except ValueError as error:
         raise _error(path, f"it is not valid JSON: {error}") from None
     if not isinstance(config, dict):
@@ -36,15 +38,23 @@ def read_config(name: str) -> tuple[str, dict[str, Any]]:
     return path, config
 
 
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, in which create, too, takes no name twice: readers understand it differently."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return members
+
+
 def replace(name: str, text: str) -> None:
     """Write a file through a temporary one in the same directory, with the mode and owner of the one it replaces.
 
     Raises:
-        CdiError: CONFIG_WRITE; an old file is still there.
+        CdiError: CONFIG_WRITE; what was there is still there.
     """
     path = Path(name).resolve()
     try:
-        old = path.stat() if path.exists() else None
+        old = _status(name)
         fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(fd, "w", encoding="utf-8") as file:
@@ -59,7 +69,7 @@ def replace(name: str, text: str) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
-        text = f"it cannot be written: {error.strerror}"
+        text = f"it cannot be written: {reason(error)}"
         raise CdiError([Finding("CONFIG_WRITE", text, path=name)]) from None
 
 
@@ -74,14 +84,23 @@ def keep_copy(name: str) -> str:
     path = Path(name).resolve()
     copy, temporary = path.with_name(f"{path.name}.bak"), path.with_name(f".{path.name}.bak-{os.getpid()}")
     try:
+        _status(name)
         temporary.unlink(missing_ok=True)
         temporary.hardlink_to(path)
         temporary.replace(copy)
         temporary.unlink(missing_ok=True)  # rename leaves it where both are the same file already
     except OSError as error:
-        text = f"no copy of it can be kept: {error.strerror}"
+        text = f"no copy of it can be kept: {reason(error)}"
         raise CdiError([Finding("CONFIG_WRITE", text, path=name)]) from None
     return str(copy)
+
+
+def _status(name: str) -> os.stat_result | None:
+    """Of the file that is to be replaced, None where there is none. Raises OSError, and CdiError for a device."""
+    status = Path(name).stat() if Path(name).exists() else None
+    if status and not stat.S_ISREG(status.st_mode):
+        raise CdiError([Finding("CONFIG_WRITE", "it is no regular file, and nothing else is replaced", path=name)])
+    return status
 
 
 def diff(before: str, after: str, old: str, new: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,28 @@ def test_inject_writes_to_another_file(shim: Any, trusted_path: Path, config: Pa
     target = trusted_path / "out.json"
     assert shim("cdi", "inject", "--to", target, config, "acme.example/gpu=0").stdout == ""
     assert json.loads(target.read_text())["process"]["env"][-1] == "GPU=0"
+
+
+def test_inject_replaces_no_device(shim: Any, trusted_path: Path, config: Path) -> None:
+    """`--to /dev/null` put a regular file in the place of the device, for the whole machine."""
+    _write(trusted_path, gpu=GPU)
+    node = trusted_path / "null"
+    os.mknod(node, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    for target in (node, "/dev/stdout"):
+        done = shim("cdi", "inject", "--to", target, config, "acme.example/gpu=0")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no regular file" in done.stderr
+    assert stat.S_ISCHR(node.stat().st_mode)
+    assert sorted(os.listdir(trusted_path)) == ["bundle", "cdi", "config.toml", "null"]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"a":NaN}', '{"a":1,"a":1}', "\ufeff{}", "[" * 100_000, "{} {}"])
+def test_inject_takes_what_create_takes(shim: Any, trusted_path: Path, text: str) -> None:
+    """Deep nesting was a traceback; NaN and a name that stands twice were passed on."""
+    _write(trusted_path, gpu=GPU)
+    done = shim("cdi", "inject", "-", "acme.example/gpu=0", stdin=text)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("ERROR CONFIG_JSON: -: ")
 
 
 def test_inject_shows_a_diff_and_writes_nothing_on_a_dry_run(shim: Any, trusted_path: Path, config: Path) -> None:
