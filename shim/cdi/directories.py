@@ -160,10 +160,12 @@ class Directories:
                 inputs.note(path)
             try:
                 objection = _objection(path, trust)
-                if objection:
-                    self._note(path, [_untrusted(path, objection)])
-                else:
+                if not objection:
                     specs.append(reader.read(path, priority))
+                elif reader.is_mask(path):  # not opened, since who owns the way could change it meanwhile
+                    specs.append(reader.parse(b"", path, priority))
+                else:
+                    self._note(path, [_untrusted(path, objection)])
             except reader.SpecError as error:
                 self._note(path, error.findings)
         self.add(specs)

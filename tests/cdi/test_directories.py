@@ -238,3 +238,12 @@ def test_what_others_can_write_is_not_trusted_and_its_neighbours_are_served(trus
     assert found.searched[1] == (str(bad), f"not trusted: {bad} can be written by everybody")
     # the control: without trust all of them count
     assert len(directories.read([str(good), str(bad)]).devices()) == 4
+
+
+def test_a_link_to_the_null_device_is_no_matter_of_trust(trusted_path: Path) -> None:
+    """It was refused as writable by everybody, with the advice to take the write permission from /dev/null."""
+    (trusted_path / "masked.yaml").symlink_to("/dev/null")
+    (trusted_path / "zero.yaml").symlink_to("/dev/zero")
+    found = directories.read([str(trusted_path)], Trust())
+    told = {Path(path).name: findings[0].rule for path, findings in found.findings.items()}
+    assert told == {"masked.yaml": "no-data", "zero.yaml": "untrusted"}
