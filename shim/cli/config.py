@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import click
 from shim.cdi.findings import CdiError, Finding
 from shim.cli.files import diff, keep_copy, replace
 from shim.cli.output import show_document, show_findings, show_table
-from shim.create import configuration, settings
+from shim.create import configuration, log, settings
 from shim.create.keys import KEYS
 from shim.host import identity
 
@@ -109,16 +108,8 @@ def _rows(found: Configuration) -> list[tuple[str, Any, str]]:
     """Name, value as plain JSON, and origin of each key."""
     values = found.settings.to_json()
     if values["log_file"] is None:
-        values["log_file"] = _usual_log()
+        values["log_file"] = log.find(identity.is_rootful())
     return [(key.name, values[key.attribute], found.origins[key.name]) for key in KEYS]
-
-
-def _usual_log() -> str:
-    """Where the log goes unless a configuration says otherwise; "" for nowhere."""
-    if identity.is_rootful():
-        return "/var/log/shim.log"
-    home = os.environ.get("XDG_STATE_HOME", "")
-    return f"{home}/shim/log" if home.startswith("/") else ""
 
 
 def _written(value: Any) -> str:

@@ -66,6 +66,8 @@ def append(call: Invocation, story: Story, *, rootful: bool, failed: bool = Fals
     path = find(rootful) if story.file is None else story.file
     if not path:
         return
+    if story.file is None and not rootful:
+        _make_directory(path.rpartition("/")[0])
     line = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "verb": call.verb,
@@ -90,13 +92,14 @@ def find(rootful: bool, environ: dict[bytes, bytes] | None = None) -> str:
         return SYSTEM_FILE
     variables = posix.environ if environ is None else environ
     home = variables.get(b"XDG_STATE_HOME", b"").decode("utf-8", "surrogateescape")
-    if not home.startswith("/") or not is_ours(home):
-        return ""
+    return f"{home}/shim/log" if home.startswith("/") and is_ours(home) else ""
+
+
+def _make_directory(path: str) -> None:
     try:
-        posix.mkdir(f"{home}/shim", 0o700)
+        posix.mkdir(path, 0o700)
     except OSError:
         pass  # it is there, or the log cannot be written
-    return f"{home}/shim/log"
 
 
 def _append(path: str, line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import posix
 import re
 from pathlib import Path
 from typing import Any
@@ -119,10 +120,19 @@ def test_the_usual_places(tmp_path: Path) -> None:
     home = {b"XDG_STATE_HOME": bytes(tmp_path)}
     assert log.find(True, home) == "/var/log/shim.log"
     assert log.find(False, home) == f"{tmp_path}/shim/log"
-    assert (tmp_path / "shim").stat().st_mode & 0o7777 == 0o700
-    assert log.find(False, home) == f"{tmp_path}/shim/log"
+    assert os.listdir(tmp_path) == [], "who only asks, such as `shim config show`, leaves nothing behind"
     assert log.find(False, {}) == ""
     assert log.find(False, {b"XDG_STATE_HOME": b"relative"}) == ""
+
+
+def test_the_directory_of_a_user_s_log_is_made_with_its_first_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(posix.environ, b"XDG_STATE_HOME", bytes(tmp_path))
+    for _ in range(2):
+        log.append(_call(), _story(None), rootful=False)
+    assert (tmp_path / "shim").stat().st_mode & 0o7777 == 0o700
+    assert len(_lines(tmp_path / "shim/log")) == 2
 
 
 def test_a_state_directory_that_is_not_ours_is_not_used(tmp_path: Path) -> None:
