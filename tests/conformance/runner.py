@@ -67,8 +67,8 @@ def _counted(found: Counter[str]) -> str:
     return f"{found.total()} deviations ({named})"
 
 
-def run_directory(directory: Path, say: Callable[[str], object], *, verbose: bool = False) -> int:
-    """Run every vector file in a directory, say how it went line by line, and return how many cases failed."""
+def run_directory(directory: Path, say: Callable[[str], object], *, verbose: bool = False) -> tuple[int, int]:
+    """Run every vector file in a directory, say how it went line by line; how many cases passed and failed."""
     passed = failed = 0
     deviating: Counter[str] = Counter()
     for file in sorted(directory.glob("*.json")):
@@ -89,7 +89,7 @@ def run_directory(directory: Path, say: Callable[[str], object], *, verbose: boo
         deviating += outcome.deviations
     say(_counted(deviating) if deviating else "0 deviations")
     say(f"{passed} passed, {failed} failed")
-    return failed
+    return passed, failed
 
 
 def read_cases(file: Path) -> list[Case]:

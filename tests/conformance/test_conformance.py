@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from conformance import runner
+from conformance.__main__ import main
 
 VECTORS = Path(__file__).parent / "vectors"
 NAME = {"id": "n", "input": {"op": "vendor", "value": "acme"}, "expect": {"valid": True}}
@@ -16,7 +17,8 @@ NAME = {"id": "n", "input": {"op": "vendor", "value": "acme"}, "expect": {"valid
 
 def run(directory: Path) -> tuple[int, list[str]]:
     said: list[str] = []
-    return runner.run_directory(directory, said.append), said
+    _, failed = runner.run_directory(directory, said.append)
+    return failed, said
 
 
 def write(directory: Path, name: str, *cases: dict[str, Any]) -> None:
@@ -47,6 +49,13 @@ def test_a_file_that_holds_no_vectors_is_named_and_not_run(tmp_path: Path) -> No
         [f"{name}.json: unknown vector file, not run" for name in ("broken", "gate", "list")]
         + ["0 deviations", "0 passed, 0 failed"],
     )
+
+
+def test_a_run_of_nothing_does_not_pass(tmp_path: Path) -> None:
+    """`make conformance VECTORS=DIR` with a wrong DIR ended in success."""
+    assert main([str(tmp_path)]) == 1
+    write(tmp_path, "names.json", NAME)
+    assert main([str(tmp_path)]) == 0
 
 
 def test_a_wrong_result_fails_and_is_told(tmp_path: Path) -> None:
