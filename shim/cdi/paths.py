@@ -13,27 +13,27 @@ import errno
 DEFAULT_DIRS = ("/etc/cdi", "/var/run/cdi")
 
 _REASONS = {
-    errno.ENOENT: "is missing",
-    errno.EACCES: "is not accessible to this user",
+    errno.ENOENT: "it is missing",
+    errno.EACCES: "it is not accessible to this user",
     errno.EPERM: "access is not allowed",
-    errno.ENOTDIR: "is not a directory, or lies below a file",
-    errno.EISDIR: "is a directory",
+    errno.ENOTDIR: "it is not a directory, or lies below a file",
+    errno.EISDIR: "it is a directory",
     errno.ELOOP: "its links form a loop",
     errno.ENAMETOOLONG: "the path is too long",
-    errno.ENXIO: "is a socket, or a device without driver",
+    errno.ENXIO: "it is a socket, or a device without driver",
     errno.EMFILE: "this process has no file descriptor left (EMFILE)",
     errno.ENFILE: "the system has no file descriptor left (ENFILE)",
     errno.ENOSPC: "the file system is full",
     errno.EDQUOT: "the disk quota is used up",
     errno.EROFS: "the file system is read-only",
-    errno.EEXIST: "exists already",
-    errno.EINVAL: "cannot be the name of a file",  # what posix says of a NUL in a path, and some file systems of others
+    errno.EEXIST: "it exists already",
+    errno.EINVAL: "it cannot be the name of a file",  # posix says so of a NUL in it
     errno.EIO: "the disk reports an error (EIO)",
 }
 
 
 def reason(error: OSError | ValueError) -> str:
-    """What went wrong, to be read behind the path: "is missing", "is not accessible to this user"."""
+    """What went wrong, a clause of its own: "it is missing", "its links form a loop"."""
     number = error.errno if isinstance(error, OSError) else errno.EINVAL
     if number in _REASONS:
         return _REASONS[number]

@@ -98,7 +98,7 @@ def _check_trust(path: str, trust: Trust | None) -> None:
     try:
         objection = trust.objection(path)
     except (OSError, ValueError) as error:
-        raise _error(path, f"the configuration file {reason(error)}") from None
+        raise _error(path, f"the configuration file cannot be read: {reason(error)}") from None
     if objection:
         raise CdiError([Finding("SETTINGS_UNTRUSTED", f"the configuration is not trusted: {objection}", path=path)])
 
@@ -119,7 +119,7 @@ def _read_text(path: str) -> str:
     except UnicodeDecodeError as error:
         raise _error(path, f"it is not valid TOML: {error}") from None
     except OSError as error:
-        raise _error(path, f"the configuration file {reason(error)}") from None
+        raise _error(path, f"the configuration file cannot be read: {reason(error)}") from None
 
 
 def _take(found: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:

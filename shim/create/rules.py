@@ -63,7 +63,7 @@ def check_names(names: Collection[str]) -> None:
     for name in names:
         if len(name) > MAX_NAME:
             text = f"the name {name[:64]}... has {len(name)} letters, at most {MAX_NAME} are taken"
-            raise CdiError([Finding("REQUEST_LIMIT", text)])
+            raise CdiError([Finding("REQUEST_LIMIT", text, "give the device a shorter name in its spec")])
 
 
 # The members that are edited or decide about edits, by the way to the object that holds them.
@@ -246,7 +246,7 @@ def _program_objection(item: Json, trust: Trust) -> tuple[str, str] | None:
         objection = trust.objection(path)
         status = posix.stat(path)
     except (OSError, ValueError) as error:
-        return "HOOK_MISSING", f"{path} {reason(error)}"
+        return "HOOK_MISSING", f"{path}: {reason(error)}"
     if objection:
         return "HOOK_UNTRUSTED", f"{path} is not trusted: {objection}"
     if status.st_mode & _S_IFMT != _S_IFREG or not posix.access(path, posix.X_OK, effective_ids=True):

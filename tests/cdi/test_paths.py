@@ -42,12 +42,14 @@ def test_cleaning_agrees_with_normpath_except_for_two_leading_slashes(path: str)
 
 @pytest.mark.parametrize("number", sorted(errno.errorcode))
 def test_no_reason_holds_words_that_an_engine_takes_for_another_failure(number: int) -> None:
+    """It is a clause of its own: "cannot be read: is missing" is no sentence."""
     said = reason(OSError(number, os.strerror(number)))
+    assert not said.startswith(("is ", "exists ", "cannot "))
     assert said
     for words in ("no such file or directory", "permission denied", "executable file not found"):
         assert words not in said.lower()
 
 
 def test_a_value_error_and_an_error_without_a_number_have_a_reason() -> None:
-    assert reason(ValueError("embedded null byte")) == "cannot be the name of a file"
+    assert reason(ValueError("embedded null byte")) == "it cannot be the name of a file"
     assert reason(OSError("odd")) == "the system refuses it (an unnamed system error)"

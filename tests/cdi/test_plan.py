@@ -173,7 +173,7 @@ def test_the_text_names_directories_searched_files_refused_and_near_names(tmp_pa
     said = _said(["acme.example/gpu=gpu2"], tmp_path / "etc", tmp_path / "run", tmp_path / "file")
     assert "acme.example/gpu=gpu2: the specs of acme.example/gpu have no device gpu2" in said
     assert "nearest: acme.example/gpu=gpu0, acme.example/gpu=gpu1, acme.example/gpu=all" in said
-    assert f"searched {tmp_path}/etc, {tmp_path}/run (missing), {tmp_path}/file (is not a directory" in said
+    assert f"searched {tmp_path}/etc, {tmp_path}/run (missing), {tmp_path}/file (it is not a directory" in said
     assert f"refused {tmp_path}/etc/broken.yaml:" in said
     assert "beta" not in said
 

@@ -49,6 +49,7 @@ def test_requests_beyond_any_use_are_refused(names: list[str], told: str) -> Non
     with pytest.raises(CdiError, match=told) as caught:
         rules.check_names(names)
     assert caught.value.findings[0].id == "REQUEST_LIMIT"
+    assert ("shorter name" in caught.value.findings[0].remedy) == (len(names) == 1), "fewer devices do not shorten one"
 
 
 # --- config.json ----------------------------------------------------------------------------------------------------
