@@ -48,13 +48,13 @@ def explain(
       shim explain --bundle . --device nvidia.com/gpu=0 -o json
       shim explain 4f6c0c2b7d1e
     """
-    if (container is None) == (bundle is None):
+    if (not container) == (not bundle):
         raise click.UsageError("name either a CONTAINER or a --bundle")
-    if container is not None:
+    if container:
         if devices:
             raise click.UsageError("--device goes with --bundle: a container has what it has")
         _explain_container(container, root, name, form)
-    elif bundle is not None:
+    elif bundle:
         if root is not None or name is not None:
             raise click.UsageError("--root and --name go with a CONTAINER")
         _explain_bundle(bundle, devices, form)

@@ -326,6 +326,7 @@ def test_records_that_are_none_are_passed_over(scene: Scene) -> None:
 
 USAGE = {
     "neither a container nor a bundle": (),
+    "a container without a name, as of an empty variable": ("",),
     "both": ("c1", "--bundle", "."),
     "a device for a container": ("c1", "--device", "0"),
     "a root for a bundle": ("--bundle", ".", "--root", "/r"),
