@@ -40,20 +40,12 @@ def index_path(path: str) -> str:
 
     Arguments:
         path: the first of the configuration files that may count, whether or not it exists. Whether one behind it does
-            is a matter of the index's inputs.
+            is a matter of the index's inputs, so that two paths of one short name cost time only.
     """
     directory = identity.run_dir()
     if not directory:
         return ""
-    return f"{directory}/index" if path == settings.SYSTEM_FILE else f"{directory}/index-{_short(path):016x}"
-
-
-def _short(text: str) -> int:
-    """FNV-1a, 64 bits: a file name for a path. A clash costs time only, since an index names its inputs."""
-    value = 0xCBF29CE484222325
-    for byte in text.encode("utf-8", "surrogateescape"):
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
+    return f"{directory}/index" if path == settings.SYSTEM_FILE else f"{directory}/index-{identity.short_name(path)}"
 
 
 def _read(paths: tuple[str, ...], place: str) -> tuple[Settings, Served]:

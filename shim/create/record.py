@@ -4,13 +4,11 @@ Engines take the environment of `exec` from records of their own, not from confi
 not seen. So each create that injects leaves a record, and each exec looks for one: where there is none, which costs one
 failed open, exec is passed on as it is.
 
-KEY names a container as the runtime's caller does: FNV-1a, 64 bits, of these bytes, written as 16 hexadecimal digits in
-lower case, zeros in front kept:
+KEY names a container as the runtime's caller does; it is the short name (shim.host.identity) of these bytes:
 
     last part of the launcher's argv[0], NUL, the value of --root as it was given ("" without one), NUL, the id
 
-It starts at 0xcbf29ce484222325; for each byte: exclusive or with the byte, then times 0x100000001b3, modulo 2^64. The
-launcher computes the same (hooks/native), and hands it over as `key`.
+The launcher computes the same (hooks/native), and hands it over as `key`.
 
 A record is one line of JSON with the bundle, then one of JSON with the rest: format, the three texts of the key (two
 containers may share one), path and identity of the config.json that we wrote, who asked for what, the origins of the
@@ -27,7 +25,7 @@ import posix
 
 from shim.cdi import fastjson
 from shim.create.bundle import identity
-from shim.host.identity import is_ours, run_dir
+from shim.host.identity import is_ours, run_dir, short_name
 from shim.host.replace import replace
 
 TYPE_CHECKING = False
@@ -55,10 +53,7 @@ def key(name: str, root: str, id: str) -> str:
         root: the value of --root, "" without one.
         id: the container's id.
     """
-    number = 0xCBF29CE484222325
-    for byte in "\0".join((name, root, id)).encode("utf-8", "surrogateescape"):
-        number = (number ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return f"{number:016x}"
+    return short_name("\0".join((name, root, id)))
 
 
 def directory() -> str:

@@ -53,6 +53,18 @@ def run_dir(environ: dict[bytes, bytes] | None = None) -> str:
     return home.decode("utf-8", "surrogateescape") + "/shim" if ours else ""
 
 
+def short_name(text: str) -> str:
+    """What a file in there is called after a text: 16 hexadecimal digits. The launcher computes the same.
+
+    FNV-1a, 64 bits: from 0xcbf29ce484222325 on, for each byte exclusive or, then times 0x100000001b3, modulo 2^64. Two
+    texts may share one, so each file says what it is about.
+    """
+    number = 0xCBF29CE484222325
+    for byte in text.encode("utf-8", "surrogateescape"):
+        number = (number ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{number:016x}"
+
+
 def is_ours(path: str) -> bool:
     """Whether a directory is there, no link, belongs to us, and can be written by nobody else.
 
