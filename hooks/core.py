@@ -7,6 +7,8 @@ Python. `shim explain` and the tests reach the same functions here. Arguments ar
 
 from __future__ import annotations
 
+import errno
+
 from shim.hooks._core import ffi, lib
 
 TYPE_CHECKING = False
@@ -193,6 +195,53 @@ def update_ldcache(
     return CacheReport(done)
 
 
+class HookCall:
+    """The command line of a hook program, ours or the vendor's.
+
+    Attributes:
+        names: place in argv -> name of a hook.
+        folders: of --folder.
+        links: of --link.
+        compat: of --cuda-compat-container-root, "" without.
+        driver: of --host-driver-version, "" without.
+        cuda: of --host-cuda-version, "" without.
+        is_plain: it says nothing else: no other tree or state, no other way to make the cache, no unknown option.
+    """
+
+    __slots__ = ("compat", "cuda", "driver", "folders", "is_plain", "links", "names")
+
+    def __init__(self, found: Any, words: list[Any]) -> None:
+        named = [found.names[i] for i in range(found.name_count)]
+        self.names = {place: _text(word) for place, word in enumerate(words) if word in named}
+        self.folders = [_text(found.folders[i]) for i in range(found.folder_count)]
+        self.links = [_text(found.links[i]) for i in range(found.link_count)]
+        self.compat = _text(found.compat)
+        self.driver = _text(found.driver)
+        self.cuda = _text(found.cuda)
+        elsewhere = any(member != ffi.NULL for member in (found.root, found.state, found.generator))
+        self.is_plain = not (elsewhere or found.keep_links or found.passed_over)
+
+
+def read_hook(argv: list[str]) -> HookCall | None:
+    """Read a command line as `shim hook`, nvidia-cdi-hook and nvidia-ctk do.
+
+    Arguments:
+        argv: the command line; its first word says which program it is.
+    Returns:
+        None for another program, and for what the program would refuse.
+    """
+    words = [_bytes(word) for word in argv]
+    array = ffi.new("char *[]", [*words, ffi.NULL])
+    first, vendor = ffi.new("int *"), ffi.new("bool *")
+    found = ffi.new("struct hook_call *")
+    if not lib.is_hook_call(len(words), array, first, vendor):
+        return None
+    found.vendor = vendor[0]
+    if lib.hook_parse(len(words), array, first[0], found, ffi.NULL):
+        return None
+    return HookCall(found, [array[i] for i in range(len(words))])
+
+
 def run_hook(
     name: str,
     root: str,
@@ -200,10 +249,12 @@ def run_hook(
     folders: list[str] | None = None,
     links: list[str] | None = None,
     sources: list[tuple[str, str]] | None = None,
+    covers: list[tuple[str, bool]] | None = None,
     compat: str = "",
     driver: str = "",
     cuda: str = "",
     owner: tuple[int, int] | None = None,
+    elsewhere: int = 0,
     milliseconds: int = 2000,
 ) -> None:
     """Do a hook's work on a container's root before the container is made, with the result that the hook would have.
@@ -213,15 +264,19 @@ def run_hook(
         root: the root directory on this host.
         folders: of --folder, at most 512.
         links: of --link, "TARGET::LINK", at most 512.
-        sources: what will be mounted, as in update_ldcache.
+        sources: what will be mounted, as in update_ldcache; and for update-application-profile the nodes in /dev.
+        covers: (path in the root, is it a directory of `sources`) of all mounts but the files of `sources`: what lies
+            below is not what the container will see.
         compat: of --cuda-compat-container-root.
         driver: of --host-driver-version.
         cuda: of --host-cuda-version.
         owner: uid and gid of what is made, None: whoever we are.
+        elsewhere: a descriptor above 0 that takes the cache of update-ldcache: nothing is written to the root then.
         milliseconds: give up after that long.
 
     Raises:
-        OSError: with the whole message as its text; errno.ENOSYS for a hook of an unknown name.
+        OSError: with the whole message as its text; errno.ENOSYS for a hook of an unknown name, EXDEV when the work
+            reaches below a cover, EROFS for a root that cannot be written, ENOENT also for one that is empty.
         ValueError: more than 512 folders or links.
     """
     call, kept = ffi.new("struct hook_call *"), []
@@ -234,14 +289,20 @@ def run_hook(
     call.folder_count, call.link_count = len(folders or []), len(links or [])
     lent, words_of_lent = _sources(sources)
     call.sources, call.source_count = lent, len(lent)
+    call.elsewhere = elsewhere
     for member, text in (("compat", compat), ("driver", driver), ("cuda", cuda)):
         if text:
             kept.append(_bytes(text))
             setattr(call, member, kept[-1])
     handle, fault = ffi.new("struct root *"), ffi.new("struct fault *")
+    over, words_of_over = _covers(covers)
     if lib.root_open(handle, _bytes(root), fault):
         raise OSError(fault.code, _text(fault.text))
     try:
+        if lib.root_empty(handle):
+            raise OSError(errno.ENOENT, f"the root {root} is empty")
+        if covers and lib.root_cover(handle, over, fault):
+            raise OSError(fault.code, _text(fault.text))
         handle.one_mount = True
         if owner:
             handle.uid, handle.gid = owner
@@ -250,7 +311,7 @@ def run_hook(
             raise OSError(fault.code, _text(fault.text))
     finally:
         lib.root_close(handle)
-        del kept, words_of_lent  # alive until here
+        del kept, words_of_lent, words_of_over  # alive until here
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -265,6 +326,17 @@ def _sources(pairs: list[tuple[str, str]] | None) -> tuple[Any, list[Any]]:
     for place, (path, source) in zip(array, words, strict=True):
         place.path, place.source = path, source
     return array, words
+
+
+def _covers(pairs: list[tuple[str, bool]] | None) -> tuple[Any, list[Any]]:
+    """A struct covers, and what it points to."""
+    words = [_bytes(path) for path, _ in pairs or []]
+    items = ffi.new("struct cover[]", len(words))
+    for item, word, (_, lent) in zip(items, words, pairs or [], strict=True):
+        item.path, item.lent = word, lent
+    covers = ffi.new("struct covers *")
+    covers.items, covers.count = items, len(words)
+    return covers, [*words, items]
 
 
 def _bytes(text: str) -> Any:

@@ -49,6 +49,18 @@ struct root {
 };
 int root_open(struct root *root, const char *path, struct fault *fault);
 void root_close(struct root *root);
+bool root_empty(const struct root *root);
+struct cover {
+    const char *path;
+    bool lent;
+    ...;
+};
+struct covers {
+    struct cover *items;
+    size_t count;
+    ...;
+};
+int root_cover(struct root *root, struct covers *covers, struct fault *fault);
 void root_limit(struct root *root, unsigned milliseconds);
 struct ld_source {
     const char *path, *source;
@@ -61,6 +73,7 @@ struct ld_options {
     size_t source_count;
     const char *generator;
     bool keep_links, settle, must_find;
+    int elsewhere;
     unsigned threads;
 };
 struct ld_report {
@@ -70,14 +83,20 @@ struct ld_report {
 };
 int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault);
 struct hook_call {
+    const char *names[16];
+    size_t name_count;
     const char *folders[512];
     const char *links[512];
     size_t folder_count, link_count;
     struct ld_source *sources;
     size_t source_count;
-    const char *compat, *driver, *cuda;
+    const char *root, *state, *compat, *driver, *cuda, *generator;
+    int elsewhere;
+    bool settle, keep_links, vendor, passed_over;
     ...;
 };
+bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor);
+int hook_parse(int argc, char *const argv[], int first, struct hook_call *call, struct fault *fault);
 int run_hook(const char *name, const struct root *root, const struct hook_call *call, struct fault *fault);
 bool ld_glob(const char *pattern, const char *name);
 """

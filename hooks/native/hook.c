@@ -154,12 +154,13 @@ static int take_option(struct hook_call *call, int argc, char *const argv[], int
     else if (take_flag(call, name)) {
         if (!call->vendor)
             return fault_say(fault, EINVAL, "unknown option %s", argv[*at]);
+        call->passed_over = true;
         *at += !joined && next && *next != '-';
     }
     return 0;
 }
 
-static int parse(int argc, char *const argv[], int first, struct hook_call *call, struct fault *fault)
+int hook_parse(int argc, char *const argv[], int first, struct hook_call *call, struct fault *fault)
 {
     for (int at = first; at < argc; at++) {
         int rc = 0;
@@ -209,7 +210,7 @@ int run_hook(const char *name, const struct root *root, const struct hook_call *
 {
     for (size_t i = 0; i < HOOKS; i++)
         if (!strcmp(hooks[i].name, name))
-            return hooks[i].run(root, call, fault);
+            return cover_verdict(root, hooks[i].run(root, call, fault), fault);
     return fault_say(fault, ENOSYS, "no hook of this name is known");
 }
 
@@ -267,7 +268,7 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
 
     hide_process();
     call.vendor = vendor;
-    if (parse(argc, argv, first, &call, &fault)) {
+    if (hook_parse(argc, argv, first, &call, &fault)) {
         say("error", call.name_count ? call.names[0] : "?", &fault);
         return 2;
     }

@@ -117,6 +117,7 @@ static int update_glibc(const struct root *root, const struct hook_call *call, s
 
     options.sources = call->sources;
     options.source_count = call->source_count;
+    options.elsewhere = call->elsewhere;
     options.keep_links = call->keep_links;
     /* A start must leave nothing for the next one to do, and injected folders must be found. With --root the result is
      * what one run of ldconfig makes. */
@@ -133,6 +134,9 @@ int hook_update_ldcache(const struct root *root, const struct hook_call *call, s
 
     if (rc)
         return fault_set(fault, -rc, "cannot search for loaders");
+    if (call->elsewhere)
+        return loaders.glibc ? update_glibc(root, call, fault)
+                             : fault_set(fault, EROFS, "cannot write what the loader reads");
     bool none = !loaders.glibc && !loaders.musl_count;
     if (root_stat(root, "/etc", &st) == -ENOENT) {
         if (none)

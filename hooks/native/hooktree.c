@@ -59,11 +59,18 @@ int hook_create_symlinks(const struct root *root, const struct hook_call *call, 
     return first;
 }
 
+static bool every_name(const void *context, const char *way)
+{
+    (void)context;
+    return *way;
+}
+
 /* Hands each name of a directory to a function until that fails; a directory that is not there has none. */
 int hook_each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *), void *context)
 {
     bool foreign;
-    cleanup_fd int fd = root_directory(root, path, &foreign);
+    int inside = cover_check_inside(root, path, every_name, NULL);
+    cleanup_fd int fd = inside ? inside : root_directory(root, path, &foreign);
     if (fd < 0)
         return fd == -ENOENT || fd == -ENOTDIR ? 0 : fd;
     DIR *dir = fdopendir(fd);
@@ -81,18 +88,33 @@ int hook_each_name(const struct root *root, const char *path, int (*take)(const 
 
 static const char profile_folder[] = "/etc/nvidia/nvidia-application-profiles-rc.d";
 
-static int take_gpu(const struct dirent *entry, void *context)
+static void take_node(const char *name, uint64_t *mask)
 {
-    uint64_t *mask = context;
-    const char *number = entry->d_name + 6;
+    const char *number = name + 6;
     char *end;
 
-    if (strncmp(entry->d_name, "nvidia", 6) || *number < '0' || *number > '9')
-        return 0;
+    if (strncmp(name, "nvidia", 6) || *number < '0' || *number > '9')
+        return;
     unsigned long minor = strtoul(number, &end, 10);
     if (!*end && minor < 64)
         *mask |= 1ull << minor;
+}
+
+static int take_gpu(const struct dirent *entry, void *context)
+{
+    take_node(entry->d_name, context);
     return 0;
+}
+
+/* Before the container is made the nodes are in no tree: then they are among what will be there, and nothing else is. */
+static int find_gpus(const struct root *root, const struct hook_call *call, uint64_t *mask)
+{
+    static const char folder[] = "/dev/";
+
+    for (size_t i = 0; i < call->source_count; i++)
+        if (!strncmp(call->sources[i].path, folder, sizeof folder - 1))
+            take_node(call->sources[i].path + sizeof folder - 1, mask);
+    return call->source_count ? 0 : hook_each_name(root, "/dev", take_gpu, mask);
 }
 
 /* Tells the vendor's EGL which of the machine's GPUs are in the container: one bit for each /dev/nvidiaN. */
@@ -100,9 +122,8 @@ int hook_application_profile(const struct root *root, const struct hook_call *ca
 {
     char path[sizeof profile_folder + 32], text[256], there[256];
     uint64_t mask = 0;
-    int rc = hook_each_name(root, "/dev", take_gpu, &mask);
+    int rc = find_gpus(root, call, &mask);
 
-    (void)call;
     if (rc)
         return fault_set(fault, -rc, "cannot read the container's /dev");
     if (!mask)

@@ -100,13 +100,25 @@ static int find_points(const struct root *root, const struct ld_options *options
     return 0;
 }
 
+static int queue_folders(struct ld_work *work, const struct ld_options *options)
+{
+    int rc = 0;
+
+    for (size_t i = 0; !rc && i < options->folder_count; i++)
+        rc = ld_conf_folder(work, options->folders[i], 0);
+    return rc;
+}
+
 static int queue_dirs(struct ld_work *work, const struct ld_options *options)
 {
-    int rc = ld_conf_read(work, conf_path);
+    /* The drop-in that could not be written comes first by its name. */
+    int rc = options->elsewhere ? queue_folders(work, options) : 0;
 
+    if (!rc)
+        rc = ld_conf_read(work, conf_path);
     /* Where the configuration does not lead to the drop-in, the folders are searched all the same. */
-    for (size_t i = 0; !rc && options->must_find && i < options->folder_count; i++)
-        rc = ld_conf_folder(work, options->folders[i], 0);
+    if (!rc && options->must_find)
+        rc = queue_folders(work, options);
     return rc ? rc : ld_conf_builtin(work);
 }
 
@@ -124,7 +136,32 @@ static int search(struct ld_work *work, const struct root *root, const struct ld
     return rc ? fault_set(fault, -rc, "cannot search the root's library directories") : 0;
 }
 
-static int write_cache(struct ld_work *work, struct fault *fault)
+/* A cache beside the root can be mounted over the one that is there, and over nothing else. */
+static int can_cover(const struct root *root, struct fault *fault)
+{
+    struct stat st;
+    int rc = root_lstat(root, cache_path, &st);
+
+    if (!rc && !S_ISREG(st.st_mode))
+        rc = -EINVAL;
+    return rc ? fault_set(fault, -rc, "cannot cover %s", cache_path) : 0;
+}
+
+static int write_elsewhere(int fd, const char *data, size_t size)
+{
+    while (size) {
+        ssize_t put = write(fd, data, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return -errno;
+        data += put;
+        size -= (size_t)put;
+    }
+    return 0;
+}
+
+static int write_cache(struct ld_work *work, const struct ld_options *options, struct fault *fault)
 {
     void *data;
     size_t size;
@@ -132,6 +169,10 @@ static int write_cache(struct ld_work *work, struct fault *fault)
 
     if (rc)
         return fault_set(fault, -rc, "cannot make the cache");
+    if (options->elsewhere) {
+        rc = write_elsewhere(options->elsewhere, data, size);
+        return rc ? fault_set(fault, -rc, "cannot write a cache beside the root") : 0;
+    }
     rc = root_replace(work->root, cache_path, data, size, 0644);
     return rc ? fault_set(fault, -rc, "cannot write %s", cache_path) : 0;
 }
@@ -158,7 +199,7 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
     if (options->generator && !ld_profile_name(&profile, options->generator, strlen(options->generator)))
         return fault_say(fault, EINVAL, "%s is no generator of a cache", options->generator);
     strcpy(report->generator, profile.generator);
-    int rc = write_drop_in(root, options, fault);
+    int rc = options->elsewhere ? can_cover(root, fault) : write_drop_in(root, options, fault);
     if (!rc)
         rc = find_points(root, options, fault);
     if (rc)
@@ -172,7 +213,9 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
         count(report, &work);
     }
     if (!rc)
-        rc = write_cache(&work, fault);
+        rc = cover_verdict(root, 0, fault);
+    if (!rc)
+        rc = write_cache(&work, options, fault);
     report->written = !rc;
     arena_free(&work.arena);
     return rc;

@@ -163,6 +163,8 @@ int ld_conf_folder(struct ld_work *work, const char *path, int type)
     struct stat st;
     int rc = find_lent(work, &dir, &st);
 
+    if (rc == -ELOOP || rc == -EXDEV)  /* a way that only the container can go */
+        cover_note(work->root, path);
     if (!rc)
         rc = root_stat(work->root, path, &st);
     if (rc < 0)

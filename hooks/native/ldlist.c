@@ -169,9 +169,33 @@ static int open_dir(const struct ld_work *work, struct ld_dir *dir)
     return ld_source_open(dir->lent, dir->below, O_RDONLY | O_DIRECTORY);
 }
 
+struct inside {
+    const struct ld_work *work;
+    const struct ld_dir *dir;
+};
+
+/* Whether something that will be mounted in a directory is of interest: a library, or a subdirectory that is searched. */
+static bool matters(const void *context, const char *way)
+{
+    const struct inside *inside = context;
+    char name[256];
+    size_t length = strcspn(way, "/");
+
+    if (length >= sizeof name)
+        return false;
+    memcpy(name, way, length);
+    name[length] = 0;
+    if (!strcmp(name, "glibc-hwcaps") || ld_hwcap_bit(inside->work->profile, name))
+        return true;
+    return !way[length] && ld_wanted(inside->work, inside->dir, name, DT_REG);
+}
+
 static int list(struct ld_work *work, struct ld_dir *dir)
 {
+    const struct inside inside = {work, dir};
     int old = dir->fd;
+
+    cover_check_inside(work->root, dir->path, matters, &inside);  /* the work goes on, and fails at its end */
 
     close_fd(&old);
     dir->fd = open_dir(work, dir);

@@ -32,9 +32,12 @@ bool ld_trusted(const struct ld_walk *walk)
     return walk->dir->state == walk->work->state;
 }
 
-/* Links may be changed: not in a directory of another mount, when the root's owner wants us to stay on his. */
+/* Links may be changed: not in a directory of another mount, when the root's owner wants us to stay on his; and not when
+ * the work is in vain, as something that it needs will be covered. */
 bool ld_ours(const struct ld_walk *walk)
 {
+    if (walk->work->root->covers && walk->work->root->covers->met)
+        return false;
     return !walk->dir->lent && (!walk->dir->foreign || !walk->work->root->one_mount);
 }
 
@@ -97,10 +100,12 @@ static int look_behind(struct ld_walk *walk, struct ld_entry *entry, struct ld_e
     struct stat st = {0};
     const char *path = arena_join(&walk->work->arena, walk->dir->path, entry->name);
 
-    if (walk->dir->lent)
-        return 0;  /* where it leads is seen only when the directory is mounted */
     if (!path)
         return -ENOMEM;
+    if (walk->dir->lent) {  /* where it leads is seen only when the directory is mounted */
+        cover_note(walk->work->root, path);
+        return 0;
+    }
     cleanup_fd int fd = root_regular(walk->work->root, path, &st);
     if (fd >= 0)
         return ld_look(walk->work, &walk->work->arena, fd, &st, what);

@@ -173,6 +173,7 @@ struct root {
     uid_t uid;         /* owner of what is made, or (uid_t)-1: whoever we are */
     gid_t gid;
     int64_t deadline;  /* CLOCK_MONOTONIC nanoseconds after which every function answers -ETIMEDOUT, 0: none */
+    struct covers *covers;  /* what will be mounted over the tree, NULL: it is all there */
 };
 
 #define ROOT_NOBODY ((uid_t)-1)
@@ -182,6 +183,7 @@ void root_close(struct root *root);
 void root_limit(struct root *root, unsigned milliseconds);
 int root_late(const struct root *root);
 
+int root_resolve(const struct root *root, const char *path, int flags);  /* covers do not count */
 int root_at(const struct root *root, const char *path, int flags, uint64_t resolve);
 int root_stat(const struct root *root, const char *path, struct stat *st);
 int root_lstat(const struct root *root, const char *path, struct stat *st);
@@ -199,6 +201,33 @@ int root_link_new(const struct root *root, int directory, const char *name, cons
 int root_link_at(const struct root *root, int directory, const char *name, const char *target);
 int root_unlink(const struct root *root, const char *path);
 int root_parent(const struct root *root, const char *path, const char **base);
+bool root_empty(const struct root *root);
+
+/* cover.c: what will be mounted over a root when the container is made */
+
+enum { COVER_PATH = 2048 };
+
+struct cover {
+    const char *path;             /* the mount point, in the root */
+    bool lent;                    /* a struct ld_source: it may be listed, but what is below is not seen from here */
+    char real[COVER_PATH];        /* filled by root_cover */
+};
+
+struct covers {
+    struct cover *items;
+    size_t count;
+    bool met;                     /* something below a cover was wanted */
+    char where[COVER_PATH];       /* the first of these */
+    char base[COVER_PATH];        /* the root's own path */
+};
+
+int root_cover(struct root *root, struct covers *covers, struct fault *fault);
+int cover_check(const struct root *root, const char *path, int fd, bool follow);
+int cover_check_entry(const struct root *root, int folder, const char *name);
+int cover_check_inside(const struct root *root, const char *path, bool (*matters)(const void *, const char *),
+                       const void *context);
+int cover_note(const struct root *root, const char *path);
+int cover_verdict(const struct root *root, int rc, struct fault *fault);
 
 /* --- the ld.so.cache; ldcache.c tells how the parts work together --------------------------------------------------- */
 
@@ -423,6 +452,7 @@ struct ld_options {
     bool keep_links;              /* maintain no soname links */
     bool settle;                  /* as if run twice */
     bool must_find;               /* scan the folders even where the root's configuration does not reach the drop-in */
+    int elsewhere;                /* > 0: takes the cache of a root that cannot be written, which is not written then */
     unsigned threads;             /* 0: two */
 };
 
@@ -471,7 +501,9 @@ struct hook_call {                /* a command line of `shim hook` or of the ven
     const char *generator, *compat;
     const char *driver, *cuda;    /* the host's versions */
     const char *bundle;           /* of the container that is being started, NULL with --root */
+    int elsewhere;                /* as in ld_options */
     bool settle, keep_links, vendor;
+    bool passed_over;             /* an option of the vendor's form that is unknown */
 };
 
 struct hook_target {              /* what the state and the bundle's config.json say */
@@ -481,6 +513,9 @@ struct hook_target {              /* what the state and the bundle's config.json
 
 /* Whether argv is a call of hooks that are C; with what follows the name of the program or the word `hook`. */
 bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor);
+
+/* Reads argv from FIRST on; what it says points into argv. */
+int hook_parse(int argc, char *const argv[], int first, struct hook_call *call, struct fault *fault);
 
 /* Runs them all in this process, after giving up what they do not need. Answers the exit status. */
 int run_hooks(int argc, char *const argv[], int first, bool vendor);

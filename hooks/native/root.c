@@ -17,6 +17,7 @@
 #define _GNU_SOURCE
 #include "native.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -95,11 +96,25 @@ void root_close(struct root *root)
 }
 
 /* openat2 below the root; answers a descriptor. */
-int root_at(const struct root *root, const char *path, int flags, uint64_t more)
+int root_resolve(const struct root *root, const char *path, int flags)
 {
     int late = root_late(root);
 
-    return late ? late : resolve(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | more);
+    return late ? late : resolve(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+}
+
+/* The same, unless something will be mounted over it. */
+int root_at(const struct root *root, const char *path, int flags, uint64_t more)
+{
+    int late = root_late(root);
+    int fd = late ? late : resolve(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | more);
+
+    if (!root->covers || (fd < 0 && fd != -ENOENT))
+        return fd;
+    int rc = cover_check(root, path, fd, !(flags & O_NOFOLLOW));
+    if (rc && fd >= 0)
+        close(fd);
+    return rc ? rc : fd;
 }
 
 static int stat_by(const struct root *root, const char *path, int flags, struct stat *st)
@@ -207,4 +222,20 @@ ssize_t root_read(const struct root *root, const char *path, char *into, size_t 
     }
     char more;  /* it grew while we read */
     return read(fd, &more, 1) == 0 ? (ssize_t)have : -EFBIG;
+}
+
+/* Whether nothing is in the root: where a virtual machine brings its own. */
+bool root_empty(const struct root *root)
+{
+    _Alignas(struct dirent64) char buffer[4096];
+    cleanup_fd int fd = root_resolve(root, "/", O_RDONLY | O_DIRECTORY);
+    long got = fd < 0 ? -1 : syscall(SYS_getdents64, fd, buffer, sizeof buffer);
+
+    for (char *at = buffer; at < buffer + got;) {
+        struct dirent64 *entry = (struct dirent64 *)(void *)at;
+        at += entry->d_reclen;
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            return false;
+    }
+    return got >= 0;
 }

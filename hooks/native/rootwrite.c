@@ -28,7 +28,11 @@ int root_parent(const struct root *root, const char *path, const char **base)
         return -ENAMETOOLONG;
     memcpy(folder, path, length);
     strcpy(folder + length, length ? "" : ".");
-    return root_at(root, folder, O_RDONLY | O_DIRECTORY, root->one_mount ? RESOLVE_NO_XDEV : 0);
+    int fd = root_at(root, folder, O_RDONLY | O_DIRECTORY, root->one_mount ? RESOLVE_NO_XDEV : 0);
+    int rc = fd < 0 ? 0 : cover_check_entry(root, fd, *base);
+    if (rc)
+        close(fd);
+    return rc ? rc : fd;
 }
 
 static bool owner_wanted(const struct root *root)

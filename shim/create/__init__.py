@@ -9,8 +9,8 @@ asked never starts without.
 Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
 place: what reads the files (shim.create.known, where the index is missing or stale), what places network interfaces
 (shim.create.netdevices, where a plan has them), the compatibility sources (shim.create.compat, where one is switched
-on), user namespaces and exec (below), trust (shim.create.rules, where a plan has hooks). Nothing here starts a process
-or opens a device.
+on), user namespaces, folding and exec (below), trust (shim.create.rules, where a plan has hooks). Nothing here starts a
+process or opens a device.
 """
 
 from __future__ import annotations
@@ -98,11 +98,26 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
     made = impose(resolve(list(wanted), served, heard.driver_only if heard else ()), config, call, rootful)
     story.tell([*found.warnings, *made.findings])
     story.specs = [origin["spec"] for origin in made.origins]
-    before, after = bundle.edit(lambda config: edit(config, made, call, rootful, heard))
+
+    def change(config: Json) -> Json:
+        edited = edit(config, made, call, rootful, heard)
+        if found.fold == OFF or call.verb == "restore" or not has_hooks(made):
+            return edited
+        from shim.create import fold  # late, with the C core: most plans have no hooks
+
+        edited, story.folded = fold.fold(edited, config, made, call, found.fold, rootful=rootful)
+        return edited
+
+    before, after = bundle.edit(change)
     for finding in story.findings:
         report.warn(finding)
     story.changed = after != before
-    record.write(record.directory(), call, wanted, made, bundle, before, after)
+    record.write(record.directory(), call, wanted, made, bundle, before, after, story.folded)
+
+
+def has_hooks(made: Plan) -> bool:
+    """Whether a plan has hooks, which create may do itself."""
+    return any(origin["edits"].get("hooks") for origin in made.origins)
 
 
 def impose(made: Plan, config: Json, call: Invocation, rootful: bool) -> Plan:
@@ -125,6 +140,10 @@ def edit(config: Json, made: Plan, call: Invocation, rootful: bool, heard: Heard
         heard.tidy(edited)
     if any(origin["edits"].get("netDevices") for origin in made.origins):
         edited = _with_interfaces(edited, made, call, rootful)
+    if call.verb == "restore" and edited != config and has_hooks(made):
+        from shim.create import fold  # late, as above
+
+        edited = fold.without(edited, config, made, call.launcher)
     if call.verb == "restore" and edited != config:
         text = f"the checkpoint asks for {', '.join(made.devices)}, which its container was not created with"
         raise CdiError([Finding("RESTORE_UNTRUSTED", text)])

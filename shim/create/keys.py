@@ -6,7 +6,7 @@ Reading, `shim config show|default`, the hint for a misspelt key and the test of
 from __future__ import annotations
 
 from shim.cdi import names
-from shim.create.settings import ANY, OFF, PRIVILEGED
+from shim.create.settings import ANY, KNOWN, OFF, OURS, PRIVILEGED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +67,12 @@ def _kind(value: Any) -> str:
 def _source(value: Any) -> str:
     if value not in (OFF, PRIVILEGED, ANY) or not isinstance(value, str):
         raise ValueError(f'must be "{OFF}", "{PRIVILEGED}" or "{ANY}"')
+    return value
+
+
+def _fold(value: Any) -> str:
+    if value not in (OFF, OURS, KNOWN) or not isinstance(value, str):
+        raise ValueError(f'must be "{OFF}", "{OURS}" or "{KNOWN}"')
     return value
 
 
@@ -140,6 +146,13 @@ KEYS = (
         "table of VARIABLE = KIND",
         "Where one of these is set, sources.variables of the same kind do not count.",
         _variables,
+    ),
+    Key(
+        "hooks.fold",
+        "fold",
+        f'"{OFF}", "{OURS}" (hooks of shim) or "{KNOWN}" (those of NVIDIA\'s hook programs, too)',
+        "Whose hooks create does itself, so that none runs while the container starts.",
+        _fold,
     ),
     Key("log.file", "log_file", 'absolute path, or "" for no log', "The log of creates that injected or failed.", _log),
 )

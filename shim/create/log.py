@@ -16,6 +16,7 @@ from shim.host.identity import is_ours
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
     from shim.cdi.findings import Finding
     from shim.create.verdict import Invocation
@@ -32,9 +33,10 @@ class Story:
         specs: the spec files whose edits are injected.
         findings: warnings, and at the end what stopped it.
         changed: whether config.json was replaced.
+        folded: hooks that were done by create itself: hookName, path, args, and the names that were done.
     """
 
-    __slots__ = ("changed", "devices", "file", "findings", "specs")
+    __slots__ = ("changed", "devices", "file", "findings", "folded", "specs")
 
     def __init__(self) -> None:
         self.file: str | None = None
@@ -42,6 +44,7 @@ class Story:
         self.specs: list[str] = []
         self.findings: list[Finding] = []
         self.changed = False
+        self.folded: list[dict[str, Any]] = []
 
     def tell(self, findings: Iterable[Finding]) -> None:
         """Add findings that are not there yet."""
@@ -76,6 +79,7 @@ def append(call: Invocation, story: Story, *, rootful: bool, failed: bool = Fals
         "outcome": "failed" if failed else "injected" if story.changed else "unchanged",
         "devices": story.devices,
         "specs": list(dict.fromkeys(story.specs)),
+        "folded": [name for hook in story.folded for name in hook["names"]],
         "findings": [finding.to_json() for finding in story.findings],
     }
     _append(path, fastjson.dumps(line))

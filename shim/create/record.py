@@ -12,9 +12,9 @@ The launcher computes the same (hooks/native), and hands it over as `key`.
 
 A record is one line of JSON with the bundle, then one of JSON with the rest: format, the three texts of the key (two
 containers may share one), path and identity of the config.json that we wrote, who asked for what, the origins of the
-plan, and for each variable its new and old value. It counts only while config.json has that identity. The first line
-stands alone so that cleaning up need not decode the rest: nobody tells us when a container is deleted, so each
-injecting create looks at up to 16 records and unlinks those whose bundle is gone.
+plan, the hooks that create did itself, and for each variable its new and old value. It counts only while config.json
+has that identity. The first line stands alone so that cleaning up need not decode the rest: nobody tells us when a
+container is deleted, so each injecting create looks at up to 16 records and unlinks those whose bundle is gone.
 
 Everything here fails silently: without a record, exec is what it would be without shim.
 """
@@ -66,7 +66,14 @@ def directory() -> str:
 
 
 def write(
-    place: str, call: Invocation, wanted: dict[str, str], plan: Plan, bundle: Bundle, before: Json, after: Json
+    place: str,
+    call: Invocation,
+    wanted: dict[str, str],
+    plan: Plan,
+    bundle: Bundle,
+    before: Json,
+    after: Json,
+    folded: list[Json],
 ) -> None:
     """Leave a record of an injection, and clean up a little.
 
@@ -78,6 +85,7 @@ def write(
         bundle: the bundle, edited.
         before: its config as it was.
         after: its config as it is.
+        folded: hooks of the plan that are not in it because they were done (shim.create.log.Story).
     """
     if not place or not call.key:
         return
@@ -93,6 +101,7 @@ def write(
             "identity": list(bundle.identity),
             "wanted": wanted,
             "origins": plan.origins,
+            "folded": folded,
             "env": _changes(plan, before, after, read(place, call, bundle.read_identity)),
         }
         replace(

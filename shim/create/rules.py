@@ -228,7 +228,7 @@ def _harden(item: Json, launcher: str, trust: Trust, spec: str, findings: list[F
         findings.append(Finding("HOOK_ENVIRONMENT", text, path=spec))
     hardened = {**item, "env": kept or [STANDARD_PATH]}
     if (item.get("timeout") or 0) <= 0:  # 0 means at once to runc and never to crun
-        hardened["timeout"] = OUR_TIMEOUT if _is_same_file(item["path"], launcher) else FOREIGN_TIMEOUT
+        hardened["timeout"] = OUR_TIMEOUT if is_same_file(item["path"], launcher) else FOREIGN_TIMEOUT
     return hardened
 
 
@@ -254,7 +254,8 @@ def _program_objection(item: Json, trust: Trust) -> tuple[str, str] | None:
     return None
 
 
-def _is_same_file(path: str, other: str) -> bool:
+def is_same_file(path: str, other: str) -> bool:
+    """Whether two paths lead to one file; False where one of them leads nowhere."""
     if path == other:
         return True
     try:

@@ -35,6 +35,10 @@ OFF = "off"
 PRIVILEGED = "privileged"  # containers with CAP_SYS_ADMIN in the bounding set
 ANY = "any"  # every container
 
+# Whose hooks create does itself
+OURS = "ours"
+KNOWN = "known"  # those of NVIDIA's hook programs, too
+
 MOUNTS_BELOW = "/var/run/nvidia-container-devices"
 
 
@@ -51,6 +55,7 @@ class Settings:
         merge: whether all sources count; else only the first that asks, in the order of shim.create.compat.
         variables: name -> kind of the devices that its value names.
         swarm_variables: name -> kind; where one of them is set, `variables` of that kind do not count.
+        fold: OFF, OURS or KNOWN: whose hooks create does itself (shim.create.fold).
         log_file: "" for no log, None for the place that fits whoever runs it (shim.create.log).
         warnings: findings about keys that mean nothing.
     """
@@ -59,6 +64,7 @@ class Settings:
         "annotation_prefixes",
         "default_kind",
         "environment",
+        "fold",
         "log_file",
         "merge",
         "mounts",
@@ -79,6 +85,7 @@ class Settings:
         self.merge = True
         self.variables = {"NVIDIA_VISIBLE_DEVICES": "nvidia.com/gpu", "AMD_VISIBLE_DEVICES": "amd.com/gpu"}
         self.swarm_variables: dict[str, str] = {}
+        self.fold = OURS
         self.log_file: str | None = None
         self.warnings: list[Finding] = []
 

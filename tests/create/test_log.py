@@ -47,6 +47,7 @@ def test_a_line_tells_who_got_what_from_where(tmp_path: Path) -> None:
         "outcome": "injected",
         "devices": {"v.example/c=d": "annotation cdi.k8s.io/x"},
         "specs": ["/etc/cdi/a.json", "/etc/cdi/b.json"],
+        "folded": [],
         "findings": [finding.to_json()],
     }
     assert path.stat().st_mode & 0o7777 == 0o640

@@ -91,7 +91,7 @@ class Container:
         bundle = Bundle(str(self.config))
         old, new = bundle.edit(lambda config: _with(config, env))
         wanted = {"v.example/c=d": "--device"}
-        record.write(self.place, call or self.call(), wanted, plan, bundle, old, new)
+        record.write(self.place, call or self.call(), wanted, plan, bundle, old, new, [])
 
     def exec(self, env: object, call: Invocation | None = None) -> object:
         """The environment of a process file after exec."""
