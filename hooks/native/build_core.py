@@ -72,7 +72,7 @@ struct ld_options {
     struct ld_source *sources;
     size_t source_count;
     const char *generator;
-    bool keep_links, settle, must_find;
+    bool keep_links, settle, must_find, links_only;
     int elsewhere;
     unsigned threads;
 };

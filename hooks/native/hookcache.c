@@ -2,7 +2,7 @@
  * The hook update-ldcache: which loaders a root has, and what each of them reads.
  *
  * glibc reads /etc/ld.so.cache. musl reads /etc/ld-musl-ARCH.path, and without that file three built-in directories, so a
- * file that we make begins with these. A root without any loader (statically linked programs) gets the cache all the same,
+ * file that we make begins with these; in the directories it looks for soname links, as glibc does without a cache. A root without any loader (statically linked programs) gets the cache all the same,
  * since tools read it, but only if there is an /etc: nothing is made for nobody.
  */
 #define _GNU_SOURCE
@@ -110,10 +110,12 @@ static int update_musl(const struct root *root, const char *arch, const struct h
 
 /* ---- the hook ---- */
 
-static int update_glibc(const struct root *root, const struct hook_call *call, struct fault *fault)
+static int update(const struct root *root, const struct hook_call *call, bool links_only, struct fault *fault)
 {
     struct ld_options options = {.folders = call->folders, .folder_count = call->folder_count, .generator = call->generator};
     struct ld_report done;
+
+    options.links_only = links_only;
 
     options.sources = call->sources;
     options.source_count = call->source_count;
@@ -134,9 +136,10 @@ int hook_update_ldcache(const struct root *root, const struct hook_call *call, s
 
     if (rc)
         return fault_set(fault, -rc, "cannot search for loaders");
+    if (call->elsewhere && loaders.musl_count && !loaders.glibc)
+        return fault_set(fault, EROFS, "cannot write what the loader reads");
     if (call->elsewhere)
-        return loaders.glibc ? update_glibc(root, call, fault)
-                             : fault_set(fault, EROFS, "cannot write what the loader reads");
+        return update(root, call, false, fault);
     bool none = !loaders.glibc && !loaders.musl_count;
     if (root_stat(root, "/etc", &st) == -ENOENT) {
         if (none)
@@ -149,8 +152,7 @@ int hook_update_ldcache(const struct root *root, const struct hook_call *call, s
         int musl = update_musl(root, loaders.musl[i], call, rc ? NULL : fault);
         rc = rc ? rc : musl;
     }
-    if (loaders.musl_count && !loaders.glibc)
-        return rc;
-    int glibc = update_glibc(root, call, rc ? NULL : fault);
-    return rc ? rc : glibc;
+    /* musl reads no cache, but a driver's files have the names that programs ask for only by these links. */
+    int libraries = update(root, call, loaders.musl_count && !loaders.glibc, rc ? NULL : fault);
+    return rc ? rc : libraries;
 }

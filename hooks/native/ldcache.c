@@ -111,11 +111,12 @@ static int queue_folders(struct ld_work *work, const struct ld_options *options)
 
 static int queue_dirs(struct ld_work *work, const struct ld_options *options)
 {
-    /* The drop-in that could not be written comes first by its name. */
-    int rc = options->elsewhere ? queue_folders(work, options) : 0;
+    /* A drop-in that could not be written would come first by its name. */
+    int rc = options->elsewhere || options->links_only ? queue_folders(work, options) : 0;
 
-    if (!rc)
-        rc = ld_conf_read(work, conf_path);
+    if (rc || options->links_only)
+        return rc;
+    rc = ld_conf_read(work, conf_path);
     /* Where the configuration does not lead to the drop-in, the folders are searched all the same. */
     if (!rc && options->must_find)
         rc = queue_folders(work, options);
@@ -199,7 +200,11 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
     if (options->generator && !ld_profile_name(&profile, options->generator, strlen(options->generator)))
         return fault_say(fault, EINVAL, "%s is no generator of a cache", options->generator);
     strcpy(report->generator, profile.generator);
-    int rc = options->elsewhere ? can_cover(root, fault) : write_drop_in(root, options, fault);
+    int rc = 0;
+    if (options->elsewhere)
+        rc = can_cover(root, fault);
+    else if (!options->links_only)
+        rc = write_drop_in(root, options, fault);
     if (!rc)
         rc = find_points(root, options, fault);
     if (rc)
@@ -214,9 +219,9 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
     }
     if (!rc)
         rc = cover_verdict(root, 0, fault);
-    if (!rc)
+    if (!rc && !options->links_only)
         rc = write_cache(&work, options, fault);
-    report->written = !rc;
+    report->written = !rc && !options->links_only;
     arena_free(&work.arena);
     return rc;
 }

@@ -452,6 +452,7 @@ struct ld_options {
     bool keep_links;              /* maintain no soname links */
     bool settle;                  /* as if run twice */
     bool must_find;               /* scan the folders even where the root's configuration does not reach the drop-in */
+    bool links_only;              /* make the soname links of the folders, and no cache */
     int elsewhere;                /* > 0: takes the cache of a root that cannot be written, which is not written then */
     unsigned threads;             /* 0: two */
 };

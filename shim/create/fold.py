@@ -1,9 +1,10 @@
 """Folding: create does itself what hooks of a plan would do while the container starts. HOT, loaded late.
 
 A hook costs a process in each start, and under crun it comes too late for a read-only root. The work is the same, done
-by the same C (shim.hooks.core) on the same tree, some milliseconds earlier; only that nothing is mounted yet. So the files that the plan mounts are read on the host, in the places where they will be, and where the work would
-reach below any other mount of config.json it is left to the hook. The entry of a hook that was done is not put into
-config.json; of an entry with several hooks the rest stays.
+by the same C (shim.hooks.core) on the same tree, some milliseconds earlier; only that nothing is mounted yet. So the
+files that the plan mounts are read on the host, in the places where they will be, and where the work would reach below
+any other mount of config.json it is left to the hook. The entry of a hook that was done is not put into config.json; of
+an entry with several hooks the rest stays.
 
 Left to the hook as well: a root that is empty or not there (virtual machines bring their own); a low-level runtime
 other than runc and crun, which may do anything with a bundle; a cache behind an unfolded hook that may make libraries;

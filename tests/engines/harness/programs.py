@@ -27,6 +27,7 @@ PACKAGES = {
     "conmon": "conmon",
     "newuidmap": "uidmap",
     "curl": "curl",
+    "/lib/ld-musl-x86_64.so.1": "musl",  # no program, but found by its path all the same
 }
 
 
