@@ -1,4 +1,4 @@
-"""Where Python begins: started by the launcher as `PY -I -S -B shim/__main__.py create|cli|netdevices …`."""
+"""Where Python begins: started by the launcher as `PY -I -S -B shim/__main__.py create|precreate|netdevices|cli …`."""
 
 import marshal
 import sys
@@ -17,6 +17,7 @@ if __name__ == "__main__":
                 exec(loader)
         except (OSError, EOFError, ValueError, TypeError):  # the last three: it is damaged
             pass
-    part = {"create": "shim.create", "netdevices": "shim.hooks.netdevices"}.get(sys.argv[1], "shim.cli")
+    parts = {"create": "shim.create", "precreate": "shim.create.precreate", "netdevices": "shim.hooks.netdevices"}
+    part = parts.get(sys.argv[1], "shim.cli")
     __import__(part)
     sys.modules[part].main(sys.argv[2:])

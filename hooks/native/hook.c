@@ -56,7 +56,7 @@ static const char *last_part(const char *path)
 
 bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor)
 {
-    static const char *const pythons[] = {"precreate", "netdevices", "--help", "-h", "help"};
+    static const char *const pythons[] = {"precreate", "netdevices", "help"};
     const char *program = argc > 0 ? last_part(argv[0]) : "";
 
     *vendor = true;
@@ -73,6 +73,9 @@ bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor)
         return false;
     for (size_t i = 0; i < sizeof pythons / sizeof *pythons; i++)
         if (argc < 3 || !strcmp(argv[2], pythons[i]))
+            return false;
+    for (int i = 2; i < argc; i++)  /* nobody but a person asks for help */
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return false;
     return true;
 }

@@ -426,6 +426,24 @@ __attribute__((noreturn)) static void become_part(const char *part, char *const 
     become_python();
 }
 
+/* Podman's hook that gets a config.json; it has to know the path of the hooks that it puts in. */
+__attribute__((noreturn)) static void become_precreate(char *const argv[])
+{
+    prepare_python("precreate");
+    add_joined("self=", self);
+    for (char *const *word = argv; *word; word++)
+        add(*word);
+    become_python();
+}
+
+/* A call of one of the hooks in Python, and not a question for its help. */
+static bool is_python_hook(int argc, char *const argv[], const char *hook)
+{
+    if (argc < 3 || !is_same(argv[1], "hook") || !is_same(argv[2], hook))
+        return false;
+    return argc < 4 || (!is_same(argv[3], "--help") && !is_same(argv[3], "-h"));
+}
+
 static bool is_ignored(int number)
 {
     struct sigaction action;
@@ -486,8 +504,10 @@ int main(int argc, char *argv[])
         return run_hooks(argc, argv, first, vendor);
     find_self();
     if (is_our_command(name, argc, argv)) {
-        if (argc > 2 && is_same(argv[1], "hook") && is_same(argv[2], "netdevices"))
-            become_part("netdevices", argv + 3); /* the one hook in Python */
+        if (is_python_hook(argc, argv, "netdevices"))
+            become_part("netdevices", argv + 3);
+        if (is_python_hook(argc, argv, "precreate"))
+            become_precreate(argv + 3);
         become_part("cli", argv);
     }
 

@@ -56,7 +56,7 @@ def main(words: list[str]) -> NoReturn:
         except CdiError:
             raise
         except Exception as error:  # whatever it is: the engine must show a line, not a traceback
-            raise _internal(error) from error
+            raise internal(error) from error
     except CdiError as error:
         story.tell(error.findings)
         log.append(call, story, rootful=rootful, failed=True)
@@ -79,25 +79,14 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
 
         process.complete(call)
         return
-    found, served, trouble = _known()
+    found, served, trouble = what_is_known()
     story.file = found.log_file
     bundle, config = _read(call, found)
-    if request.is_sandbox(config):
-        return
-    wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
-    heard = hear(config, found, wanted)
-    story.tell(heard.warnings if heard else ())
-    if not wanted or bundle is None:
+    made, heard = demand(config, call, (found, served, trouble), story, rootful)
+    if made is None or bundle is None:
         for finding in story.findings:
             report.warn(finding)
         return
-    story.devices = wanted
-    if trouble:
-        raise trouble
-    rules.check_call(call.unknown, wanted, config)
-    made = impose(resolve(list(wanted), served, heard.driver_only if heard else ()), config, call, rootful)
-    story.tell([*found.warnings, *made.findings])
-    story.specs = [origin["spec"] for origin in made.origins]
 
     def change(config: Json) -> Json:
         edited = edit(config, made, call, rootful, heard)
@@ -112,7 +101,45 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
     for finding in story.findings:
         report.warn(finding)
     story.changed = after != before
-    record.write(record.directory(), call, wanted, made, bundle, before, after, story.folded)
+    record.write(record.directory(), call, story.devices, made, bundle, before, after, story.folded)
+
+
+def demand(
+    config: Json,
+    call: Invocation,
+    what: tuple[Settings, Served | None, CdiError | None],
+    story: log.Story,
+    rootful: bool,
+) -> tuple[Plan | None, Heard | None]:
+    """What is asked for, as it is to be injected.
+
+    Arguments:
+        config: the decoded config.json.
+        call: the create.
+        what: of what_is_known().
+        story: is told what happens.
+        rootful: whether we are the host's root (shim.host.identity).
+    Returns:
+        the plan, None when nothing is asked for; and what the compatibility sources have to tidy up.
+    Raises:
+        CdiError: it cannot be given.
+    """
+    found, served, trouble = what
+    if request.is_sandbox(config):
+        return None, None
+    wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
+    heard = hear(config, found, wanted)
+    story.tell(heard.warnings if heard else ())
+    if not wanted:
+        return None, heard
+    story.devices = wanted
+    if trouble:
+        raise trouble
+    rules.check_call(call.unknown, wanted, config)
+    made = impose(resolve(list(wanted), served, heard.driver_only if heard else ()), config, call, rootful)
+    story.tell([*found.warnings, *made.findings])
+    story.specs = [origin["spec"] for origin in made.origins]
+    return made, heard
 
 
 def has_hooks(made: Plan) -> bool:
@@ -164,7 +191,7 @@ def _with_interfaces(edited: Json, made: Plan, call: Invocation, rootful: bool) 
     )
 
 
-def _known() -> tuple[Settings, Served | None, CdiError | None]:
+def what_is_known() -> tuple[Settings, Served | None, CdiError | None]:
     """Configuration and devices. A broken configuration matters only where something is asked for."""
     try:
         return *known.load(), None
@@ -203,7 +230,8 @@ def resolve(names: list[str], served: Served | None, driver_only: Sequence[str])
     return plan.make(names, known.load(fresh=True)[1], numbers="disk", driver_only=driver_only)
 
 
-def _internal(error: Exception) -> CdiError:
+def internal(error: Exception) -> CdiError:
+    """What an exception that nobody expected becomes: a line with the place."""
     place = error.__traceback__
     while place and place.tb_next:
         place = place.tb_next

@@ -2,7 +2,8 @@
 
 Each edit is taken through create's own rules by itself, so that what is said here is what create does, and so that all
 refusals are told and not the first alone. Whether an edit is there already, and whether another one overrides it, is
-asked of the same function that injects it: an edit that changes nothing is there.
+asked of the same function that injects it: an edit that changes nothing is there. Whether a hook is folded is told by
+what it is; the rest decides itself on the container's root, when create gets there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from shim import create
 from shim.cdi.findings import CdiError
 from shim.cdi.plan import Plan
-from shim.create import compat, known, present, request, rules
+from shim.create import compat, fold, known, present, request, rules
 from shim.create.bundle import Bundle
 from shim.create.settings import Settings
 
@@ -29,8 +30,12 @@ REPLACES = "replaces"  # what config.json has under the same name
 THERE = "there already"
 OVERRIDDEN = "overridden"  # by a later edit of the plan
 LEFT_OUT = "left out"
+FOLDED = "folded"  # a hook whose work create does itself
 REFUSED = "refused"
 MISSING = "missing"  # injected once, and not in config.json any more
+
+
+_HOOK = ("hookName", "path", "args")  # what tells one hook from another
 
 
 class Edit:
@@ -148,6 +153,12 @@ def _explain(told: Explanation, call: Invocation, rootful: bool) -> None:
     for edit in told.edits:
         if edit.state in (ADDED, REPLACES, THERE) and edit.kind != "netDevices" and not _has(edited, edit):
             edit.state = OVERRIDDEN
+    if fold.obstacle(edited, call.low):
+        return
+    for edit in told.edits:
+        is_new = edit.kind == "hooks" and edit.state == ADDED
+        if is_new and fold.is_foldable(edit.item, call.launcher, told.settings.fold):
+            edit.state = FOLDED
 
 
 def injected(entry: Json) -> list[Edit]:
@@ -155,13 +166,20 @@ def injected(entry: Json) -> list[Edit]:
     config = Bundle(entry["config"]).config()
     edits = recorded(entry)
     for edit in edits:
+        if edit.state == FOLDED:
+            continue
         edit.state = THERE if edit.kind == "netDevices" or _has(config, edit) else MISSING
     return edits
 
 
 def recorded(entry: Json) -> list[Edit]:
     """The edits of a record as they were injected, wherever the container is now."""
-    return list(_edits(Plan(entry["wanted"], entry["origins"])))
+    edits = list(_edits(Plan(entry["wanted"], entry["origins"])))
+    folded = [[hook.get(name) for name in _HOOK] for hook in entry.get("folded") or ()]
+    for edit in edits:
+        if edit.kind == "hooks" and [edit.item.get(name) for name in _HOOK] in folded:
+            edit.state = FOLDED
+    return edits
 
 
 def _edits(made: Plan) -> Iterator[Edit]:

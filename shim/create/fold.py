@@ -76,6 +76,12 @@ def read(item: Json, launcher: str, which: str) -> core.HookCall | None:
     return call if call and call.is_plain else None
 
 
+def is_foldable(item: Json, launcher: str, which: str) -> bool:
+    """Whether a hook of a plan is one whose work can be done here, as far as the hook itself says; see read()."""
+    words = read(item, launcher, which) if item["hookName"] in _STAGES else None
+    return words is not None and not set(_NAMES).isdisjoint(words.names.values())
+
+
 def obstacle(config: Json, low: str) -> str:
     """What keeps every hook of a container from being done here, "" for nothing.
 

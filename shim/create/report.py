@@ -41,6 +41,11 @@ def warn(finding: Finding) -> None:
     _write_stderr(one_line(f"shim: warning: {finding.id}: {finding} ({finding.remedy})", _LONGEST))
 
 
+def say(line: str) -> None:
+    """One line on stderr, about something that is no finding."""
+    _write_stderr(one_line(line, _LONGEST))
+
+
 def _log_line(message: str, log_format: str) -> str:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if log_format == "json":

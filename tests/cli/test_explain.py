@@ -57,7 +57,8 @@ class Scene:
         self.config.write_text(json.dumps(config))
 
     def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "SHIM_CONFIG": str(self.settings)}
+        path = f"{self._launcher.parent}:{os.environ['PATH']}"
+        environment = {**os.environ, "SHIM_CONFIG": str(self.settings), "PATH": path}
         command: list[str | Path] = [self._launcher, "explain", *words]
         return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
@@ -70,8 +71,8 @@ class Scene:
         assert done.returncode == (1 if found["refused"] else 0)
         return found
 
-    def create(self, name: str = "shim", root: str = "/r") -> subprocess.CompletedProcess[str]:
-        said = ["low=/bin/true", f"self={self._launcher}", "verb=create", f"bundle={self.bundle}", f"id={self.id}"]
+    def create(self, name: str = "shim", root: str = "/r", low: str = "/bin/true") -> subprocess.CompletedProcess[str]:
+        said = [f"low={low}", f"self={self._launcher}", "verb=create", f"bundle={self.bundle}", f"id={self.id}"]
         said += [f"name={name}", f"root={root}", f"key={record.key(name, root, self.id)}"]
         command = [sys.executable, "-I", "-S", "-B", str(self._main), "create", *said, "--", "true"]
         environment = {**os.environ, "SHIM_CONFIG": str(self.settings)}
@@ -336,3 +337,30 @@ USAGE = {
 @pytest.mark.parametrize("words", USAGE.values(), ids=USAGE.keys())
 def test_wrong_usage_is_exit_status_2(scene: Scene, words: tuple[str, ...]) -> None:
     assert scene.run(*words).returncode == 2
+
+
+# --- hooks that create does itself ---
+
+
+def test_a_hook_that_create_does_itself_is_said_to_be_folded_before_and_after(
+    scene: Scene, launcher: Path, trusted_path: Path
+) -> None:
+    (scene.bundle / "rootfs/etc").mkdir(parents=True)
+    hooks = [
+        {"hookName": "createContainer", "path": str(launcher), "args": ["shim", "hook", "update-ldcache"]},
+        {"hookName": "createContainer", "path": "/bin/true"},
+    ]
+    scene.spec.write_text(json.dumps({**SPEC, "containerEdits": {"hooks": hooks}}))
+    scene.write(ASKING, root={"path": "rootfs"})
+    found = scene.explain()
+    assert [edit["state"] for edit in found["edits"] if edit["kind"] == "hooks"] == ["folded", "added"]
+    assert not (scene.bundle / "rootfs/etc/ld.so.cache").exists()
+    (trusted_path / "runc").symlink_to("/bin/true")
+    assert scene.create(low=str(trusted_path / "runc")).returncode == 0
+    assert (scene.bundle / "rootfs/etc/ld.so.cache").exists()
+    assert [hook["path"] for hook in json.loads(scene.config.read_text())["hooks"]["createContainer"]] == ["/bin/true"]
+    told = json.loads(scene.run(scene.id, "-o", "json").stdout)
+    assert [edit["state"] for edit in told["edits"] if edit["kind"] == "hooks"] == ["folded", "there already"]
+    scene.settings.write_text(scene.settings.read_text() + '[hooks]\nfold = "off"\n')
+    found = scene.explain()
+    assert [edit["state"] for edit in found["edits"] if edit["kind"] == "hooks"] == ["added", "there already"]

@@ -61,11 +61,15 @@ SPEC_READER = {
     "shim.host.trust",
 }
 
+# What a plan with a hook of ours adds: the C core. All hooks: whose programs are trusted.
+FOLDING = {"_cffi_backend", "shim.create.fold", "shim.hooks", "shim.hooks._core", "shim.hooks.core"}
+
 SPEC = {
     "cdiVersion": "0.6.0",
     "kind": "acme.example/gpu",
     "devices": [{"name": "0", "containerEdits": {"env": ["A=1"]}}],
 }
+LAUNCHER = str(Path(sys.executable).parent / "shim")
 ASKING = {"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}}
 
 
@@ -98,12 +102,13 @@ class Creates:
         (self._directory / "c.toml").write_text(settings)
         (self._directory / name).write_text(spec)
         (self._directory / "config.json").write_text(json.dumps(config))
-        words = ["low=/bin/true", "name=shim", "self=/x/shim", "verb=create", "bundle=/run/b", "--", "true"]
+        words = ["low=/run/b/runc", "name=shim", f"self={LAUNCHER}", "verb=create", "bundle=/run/b", "--", "true"]
         start = [sys.executable, "-I", "-S", "-B"]
         create = shlex.join([str(self._main), "create", *words])
         here = shlex.quote(str(self._directory))
         lines = [
-            "mount -t tmpfs tmpfs /var/log && mount -t tmpfs -o mode=0755 tmpfs /run && mkdir /run/cdi /run/b",
+            "mount -t tmpfs tmpfs /var/log && mount -t tmpfs -o mode=0755 tmpfs /run && mkdir -p /run/cdi /run/b/r/etc",
+            "ln -s /bin/true /run/b/runc",
             f"cp {here}/{name} /run/cdi/ && cp {here}/config.json /run/b/ && cp {here}/c.toml /run/",
             # an index is written only when the specs have been at rest for a while
             f"sleep 0.3; {shlex.join(start)} {create} || exit 1" if warm else "true",
@@ -145,6 +150,16 @@ def test_a_create_that_moves_an_interface_adds_what_places_its_hooks(created: Cr
     config = {**ASKING, "linux": {"namespaces": [{"type": "network"}]}}
     places = {"shim.create.netdevices", "shim.host.abilities", "shim.host.netnames"}
     assert created(config, json.dumps(spec), warm=True) == HOT | places
+
+
+@pytest.mark.parametrize("fold", ["ours", "off"])
+def test_a_create_with_a_hook_of_ours_adds_the_c_core_alone(created: Creates, fold: str) -> None:
+    hook = {"hookName": "createContainer", "path": LAUNCHER, "args": ["shim", "hook", "update-ldcache"]}
+    spec = {**SPEC, "containerEdits": {"hooks": [hook]}}
+    config = {**ASKING, "root": {"path": "r"}}
+    settings = f'[hooks]\nfold = "{fold}"\n'
+    loaded = created(config, json.dumps(spec), warm=True, settings=settings)
+    assert loaded == HOT | {"shim.host.trust"} | (FOLDING if fold == "ours" else set())
 
 
 @pytest.mark.parametrize("state", ["off", "any"])

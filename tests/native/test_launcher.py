@@ -96,7 +96,20 @@ def test_a_create_in_which_nothing_asks_is_the_runtimes(world: World, line: str)
     assert became_runtime(world.call(*line.split())).argv[1:] == line.encode().split()
 
 
-@pytest.mark.parametrize("line", ["cdi list", "version", "help", "--help", "-h", "", "hook --help", "doctor -o json"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cdi list",
+        "version",
+        "help",
+        "--help",
+        "-h",
+        "",
+        "hook --help",
+        "hook update-ldcache --folder /x -h",
+        "doctor -o json",
+    ],
+)
 def test_our_commands_are_pythons(world: World, line: str) -> None:
     argv = became_python(world.call(*line.split())).argv
     launcher = os.fsencode(world.bin / "shim")
@@ -115,6 +128,12 @@ def test_a_link_has_only_the_hooks(world: World) -> None:
     assert became_runtime(world.call("cdi", "list", name="shim-links")).argv[1:] == [b"cdi", b"list"]
     assert became_runtime(world.call(name="shim-links")).argv[1:] == []
     assert became_python(world.call("hook", "netdevices", "x", name="shim-links")).argv[5] == b"netdevices"
+
+
+def test_precreate_learns_where_the_launcher_is(world: World) -> None:
+    seen = became_python(world.call("hook", "precreate", "x"))
+    assert seen.argv[5:] == [b"precreate", b"self=" + os.fsencode(world.bin / "shim"), b"x"]
+    assert became_python(world.call("hook", "precreate", "--help")).argv[5] == b"cli"
 
 
 def test_an_annotation_leads_to_python(world: World) -> None:

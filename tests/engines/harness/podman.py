@@ -107,9 +107,17 @@ class Podman:
         }
         return self._sandbox.run(self._podman, *arguments, user=self._user, env=env)
 
-    def run(self, *options: str | Path, script: str, runtime: Path | None = None) -> Result:
-        """`podman run` of the shell script in a new container, with the OCI runtime given instead of the default."""
+    def run(self, *options: str | Path, script: str, runtime: Path | None = None, hooks: Path | None = None) -> Result:
+        """`podman run` of the shell script in a new container.
+
+        Arguments:
+            options: of `podman run`.
+            script: what the container does.
+            runtime: the OCI runtime instead of the default.
+            hooks: the directory of hooks instead of the system's.
+        """
         chosen = [] if runtime is None else [f"--runtime={runtime}"]
+        chosen += [] if hooks is None else [f"--hooks-dir={hooks}"]
         return self(*chosen, "run", *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script)
 
     def close(self) -> None:

@@ -1,0 +1,120 @@
+"""`shim hook precreate`: the recipe of create between two pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KIND = "acme.example/gpu"
+ASKING = {"annotations": {"cdi.k8s.io/x": f"{KIND}=0"}}
+
+
+class Scene:
+    """A spec directory and a configuration; the installed launcher."""
+
+    def __init__(self, directory: Path, launcher: Path) -> None:
+        hook = {"hookName": "createContainer", "path": str(launcher), "args": ["shim", "hook", "update-ldcache"]}
+        edits = {"env": ["GPU=0"], "hooks": [hook]}
+        devices = [{"name": "0", "containerEdits": edits}]
+        spec = {"cdiVersion": "0.6.0", "kind": KIND, "devices": devices}
+        (directory / "cdi").mkdir()
+        (directory / "cdi/gpu.json").write_text(json.dumps(spec))
+        self.log = directory / "log"
+        self.settings = directory / "config.toml"
+        self.settings.write_text(f'[log]\nfile = "{self.log}"\n[cdi]\nspec-dirs = ["{directory}/cdi"]\n')
+        self._launcher = launcher
+
+    def __call__(
+        self, text: str | bytes, *words: str, out: Any = subprocess.PIPE
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [self._launcher, "hook", "precreate", *words],
+            input=text if isinstance(text, bytes) else text.encode(),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "SHIM_CONFIG": str(self.settings)},
+            timeout=60,
+            check=False,
+        )
+
+    def logged(self) -> Any:
+        return json.loads(self.log.read_text().splitlines()[-1])
+
+
+@pytest.fixture
+def scene(trusted_path: Path, launcher: Path) -> Scene:
+    return Scene(trusted_path, launcher)
+
+
+def test_the_config_comes_out_with_the_device(scene: Scene, tmp_path: Path) -> None:
+    """The hook stays in: nobody knows yet what will run the container, and the tree is not touched."""
+    (tmp_path / "etc").mkdir()
+    config = {**ASKING, "x-unknown": [1], "root": {"path": str(tmp_path)}, "process": {"env": ["A=b"], "cwd": "/"}}
+    done = scene(json.dumps(config))
+    assert (done.returncode, done.stderr) == (0, b"")
+    edited = json.loads(done.stdout)
+    assert edited["process"]["env"] == ["A=b", "GPU=0"]
+    assert edited["x-unknown"] == [1]
+    [hook] = edited["hooks"]["createContainer"]
+    assert (hook["args"], hook["timeout"]) == (["shim", "hook", "update-ldcache"], 10)
+    assert list((tmp_path / "etc").iterdir()) == []
+    logged = scene.logged()
+    assert (logged["verb"], logged["outcome"], logged["folded"]) == ("precreate", "injected", [])
+    again = scene(done.stdout)
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+
+
+UNASKED: dict[str, str] = {
+    "nothing asks": '{"process" : {} }\n',
+    "a pod's sandbox": json.dumps(
+        {"annotations": {**ASKING["annotations"], "io.kubernetes.cri.container-type": "sandbox"}}
+    ),
+    "no JSON": "{",
+    "no object": "[]",
+    "a name twice": '{"a":1,"a":2}',
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("text", UNASKED.values(), ids=UNASKED.keys())
+def test_where_nothing_asks_the_very_bytes_come_out(scene: Scene, text: str) -> None:
+    done = scene(text)
+    assert (done.returncode, done.stdout, done.stderr) == (0, text.encode(), b"")
+    assert not scene.log.exists()
+
+
+REFUSED: dict[str, tuple[str, str]] = {
+    "a device that nobody serves": (json.dumps({"annotations": {"cdi.k8s.io/x": f"{KIND}=7"}}), "DEVICE_UNKNOWN"),
+    "no JSON that seems to ask": ('{"annotations":{"cdi.k8s.io/x"', "CONFIG_JSON"),
+    "a name twice": ('{"annotations":{"cdi.k8s.io/x":"a","cdi.k8s.io/x":"b"}}', "CONFIG_JSON"),
+    "no object that could be edited": (json.dumps({**ASKING, "process": []}), "CONFIG_JSON"),
+    "a working directory of the host": (json.dumps({**ASKING, "process": {"cwd": "/proc/self/fd/7"}}), "CWD_FORBIDDEN"),
+    "more than anybody needs": (" " * (16 << 20) + json.dumps(ASKING), "CONFIG_JSON"),
+}
+
+
+@pytest.mark.parametrize(("text", "finding"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_given_is_refused_in_one_line_and_logged(scene: Scene, text: str, finding: str) -> None:
+    done = scene(text)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(f"shim: {finding}: ".encode())
+    assert done.stderr.count(b"\n") == 1
+    if len(text) < 1 << 20:
+        assert (scene.logged()["outcome"], scene.logged()["findings"][-1]["id"]) == ("failed", finding)
+
+
+def test_an_output_that_takes_nothing_is_an_error(scene: Scene) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = scene(json.dumps(ASKING), out=full)
+    assert done.returncode == 1
+    assert b"cannot be written" in done.stderr
+
+
+def test_it_takes_no_arguments(scene: Scene) -> None:
+    done = scene("{}", "x")
+    assert (done.returncode, done.stdout) == (2, b"")
