@@ -234,6 +234,7 @@ static int open_target(struct hook_call *call, struct root *root, struct fault *
         rc = root_open(root, target.root, fault);
     if (rc)
         return rc;
+    hook_target_enter(&target, root);
     call->bundle = target.bundle;
     root->one_mount = true;
     if (target.uid)

@@ -1,7 +1,7 @@
 /*
  * Where the container is: the state that the runtime writes to a hook's stdin, and the bundle's config.json.
  *
- * crun's state names the root; for runc it is in config.json. Both files come from the runtime and the engine, so their
+ * crun's state names the root (relative to the bundle, or not); for runc it is in config.json. Both files come from the runtime and the engine, so their
  * paths are used as they are; the tree that they lead to is not trusted at all.
  */
 #define _GNU_SOURCE
@@ -143,6 +143,8 @@ static bool parse_state(const char *text, size_t size, struct hook_target *targe
             json_string(&json, target->bundle, sizeof target->bundle);
         else if (!strcmp(name, "root"))
             json_string(&json, target->root, sizeof target->root);
+        else if (!strcmp(name, "pid"))
+            json_integer(&json, &target->pid);
         else
             json_skip(&json);
     }
@@ -173,12 +175,47 @@ static int read_config(struct hook_target *target, char *text, struct fault *fau
     if (inside(target->uid))
         target->uid = target->gid = 0;
     if (*target->root)
-        return 0;
+        strcpy(path, target->root);
     int length = snprintf(target->root, sizeof target->root, "%s%s%s", *path == '/' ? "" : target->bundle,
                           *path == '/' ? "" : "/", path);
     if (!*path || length >= (int)sizeof target->root)
         return fault_say(fault, EBADMSG, "%s names no root.path", file);
     return 0;
+}
+
+/* Whether a process has another mount namespace than we. */
+static bool is_elsewhere(int64_t pid)
+{
+    char path[64];
+    struct stat mine, other;
+
+    snprintf(path, sizeof path, "/proc/%lld/ns/mnt", (long long)pid);
+    if (stat("/proc/self/ns/mnt", &mine) || stat(path, &other))
+        return false;
+    return mine.st_ino != other.st_ino || mine.st_dev != other.st_dev;
+}
+
+/*
+ * Hooks of the stages prestart and createRuntime run on the host, where the container's root has no mounts. The
+ * container's process has them already, so the root is taken by its eyes, provided that it is the same directory.
+ */
+void hook_target_enter(const struct hook_target *target, struct root *root)
+{
+    char path[64];
+    struct stat mine, other;
+
+    if (target->pid <= 1 || !is_elsewhere(target->pid))
+        return;
+    snprintf(path, sizeof path, "/proc/%lld/root", (long long)target->pid);
+    cleanup_fd int top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const struct root view = {.fd = top};
+    int fd = top < 0 ? -1 : root_resolve(&view, target->root, O_PATH | O_DIRECTORY);
+    if (fd < 0)
+        return;
+    bool same = !fstat(root->fd, &mine) && !fstat(fd, &other) && mine.st_dev == other.st_dev && mine.st_ino == other.st_ino;
+    close_fd(same ? &root->fd : &fd);
+    if (same)
+        root->fd = fd;
 }
 
 /* Finds the container's root by the state on stdin (or in the file that the call names). */

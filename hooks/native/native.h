@@ -510,6 +510,7 @@ struct hook_call {                /* a command line of `shim hook` or of the ven
 struct hook_target {              /* what the state and the bundle's config.json say */
     char bundle[4096], root[4096];
     int64_t uid, gid;             /* host ids of the container's root, 0 without a user namespace */
+    int64_t pid;                  /* of the container's first process; 0 or 1 where nobody outside can know it */
 };
 
 /* Whether argv is a call of hooks that are C; with what follows the name of the program or the word `hook`. */
@@ -526,6 +527,7 @@ int run_hook(const char *name, const struct root *root, const struct hook_call *
 
 /* hookstate.c */
 int hook_target_read(const struct hook_call *call, struct hook_target *target, struct fault *fault);
+void hook_target_enter(const struct hook_target *target, struct root *root);
 
 /* privileges.c: no_new_privs, only these capabilities (a bit for each), umask, working directory. */
 int drop_privileges(uint64_t capabilities);

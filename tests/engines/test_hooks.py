@@ -70,7 +70,15 @@ def with_libc(root: Path) -> None:
 
 
 def start(
-    sandbox: Sandbox, runtime: Runtime, shim: Path, driver: Path, name: str, hook: list[str], *, read_only: bool = False
+    sandbox: Sandbox,
+    runtime: Runtime,
+    shim: Path,
+    driver: Path,
+    name: str,
+    hook: list[str],
+    *,
+    read_only: bool = False,
+    stage: str = "createContainer",
 ) -> tuple[Result, Bundle]:
     """Run a container with the driver's files mounted one by one, as a spec lists them, and a hook."""
     bundle = Bundle(sandbox, f"{name}-{runtime.name}", SCRIPT)
@@ -88,7 +96,7 @@ def start(
     ]
     if hook:
         entry = {"path": str(shim), "args": hook, "env": ["PATH=/usr/bin"], "timeout": 20}
-        config["hooks"] = {"createContainer": [entry]}
+        config["hooks"] = {stage: [entry]}
     bundle.file.write_text(json.dumps(config), encoding="utf-8")
     return runtime("run", "--bundle", bundle.directory, bundle.id), bundle
 
@@ -99,11 +107,13 @@ HOOKS = {
 }
 
 
+@pytest.mark.parametrize("stage", ["createContainer", "createRuntime", "prestart"])
 @pytest.mark.parametrize("form", list(HOOKS))
 def test_every_library_is_found_by_its_soname(
-    sandbox: Sandbox, runtime: Runtime, shim: Path, driver: Path, form: str
+    sandbox: Sandbox, runtime: Runtime, shim: Path, driver: Path, form: str, stage: str
 ) -> None:
-    ran, bundle = start(sandbox, runtime, shim, driver, f"find-{form}", HOOKS[form])
+    """In the earlier stages the hook runs on the host, where the container's mounts are not to be seen."""
+    ran, bundle = start(sandbox, runtime, shim, driver, f"find-{form}-{stage}", HOOKS[form], stage=stage)
     assert (ran.ok(), ran.err) == ("started\n", "")
     cache = ldcache.decode((bundle.directory / "rootfs/etc/ld.so.cache").read_bytes())
     assert {entry.key for entry in cache.entries} >= set(LIBRARIES)

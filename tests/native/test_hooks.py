@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,12 +56,14 @@ def good(done: subprocess.CompletedProcess[str]) -> None:
 # --- finding the root ---
 
 
-@pytest.mark.parametrize("runtime", ["runc", "crun", "an absolute path"])
+@pytest.mark.parametrize("runtime", ["runc", "crun", "crun as config.json says", "an absolute path"])
 def test_the_root_is_found_by_the_state(tmp_path: Path, runtime: str) -> None:
     container = Container(tmp_path, LIBRARY)
     if runtime == "crun":
         container.state["root"] = str(container.root)
         container.config["root"] = {"path": "/none"}
+    if runtime == "crun as config.json says":
+        container.state["root"] = "rootfs"
     if runtime == "an absolute path":
         container.config["root"] = {"readonly": True, "path": str(container.root)}
     good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
@@ -733,3 +736,33 @@ def test_no_program_is_run_and_no_namespace_entered(tmp_path: Path) -> None:
     calls = [line for line in trace.read_text().splitlines() if "+++" not in line]
     assert len(calls) == 1
     assert "execve" in calls[0]
+
+
+# --- the stages on the host ---
+
+
+def test_a_process_that_has_left_for_its_own_root_leads_nowhere(tmp_path: Path) -> None:
+    """Runtimes call hooks before that. Here the image has links of its own where the bundle is on the host."""
+    canary = build(tmp_path / "canary", {"etc/ld.so.conf": CONF})
+    container = Container(tmp_path, LIBRARY)
+    inside = tmp_path / "inside"
+    place = inside / str(tmp_path)[1:]
+    place.mkdir(parents=True)
+    (place / "bundle").mkdir()
+    (place / "bundle/rootfs").symlink_to(canary)  # absolute: the host's canary for who follows it
+    shutil.copy("/bin/busybox", inside / "busybox")
+    before = picture(canary)
+    other = subprocess.Popen(
+        ["unshare", "-m", f"--root={inside}", "/busybox", "sh", "-c", "echo; exec /busybox sleep 60"],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert other.stdout is not None
+        other.stdout.readline()
+        container.state["pid"] = other.pid
+        good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    finally:
+        other.kill()
+        other.communicate()
+    assert container.names() == {"libg.so.1"}
+    assert picture(canary) == before
