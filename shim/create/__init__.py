@@ -92,8 +92,10 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
         edited = edit(config, made, call, rootful, heard)
         if found.fold == OFF or call.verb == "restore" or not has_hooks(made):
             return edited
-        from shim.create import fold  # late, with the C core: most plans have no hooks
-
+        try:
+            from shim.create import fold  # late, with the C core: most plans have no hooks
+        except ImportError:  # a C module that this Python cannot load; the hooks themselves need no Python
+            return edited
         edited, story.folded = fold.fold(edited, config, made, call, found.fold, rootful=rootful)
         return edited
 

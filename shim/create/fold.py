@@ -65,7 +65,7 @@ def read(item: Json, launcher: str, which: str) -> core.HookCall | None:
         which: whose hooks, see Settings.fold.
     """
     path, args = item["path"], item.get("args") or [item["path"]]
-    if which == OFF:
+    if which == OFF or not all(isinstance(word, str) for word in args):
         return None
     if is_same_file(path, launcher):
         call = core.read_hook(args)
@@ -130,23 +130,23 @@ def fold(
         return edited, []
     try:
         container = Container(edited, plan, call, rootful)
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # the runtime says what is wrong with a config
         return edited, []
     done: list[Json] = []
-    result, is_complete = edited, True  # complete: nothing that may make libraries was left to a hook
+    result = edited
     for stage in _STAGES:
-        is_complete = is_complete and all(_is_harmless(item, stage, call.launcher) for item in _hooks(config, stage))
+        for item in _hooks(config, stage):
+            is_ours = any(words and _is_rest_of(item, one, words) for _, one, words in new)
+            container.is_complete &= is_ours or _is_harmless(item, stage, call.launcher)
         for item, words in [(item, words) for stage_of, item, words in new if stage_of == stage]:
-            names = container.do(words, is_complete) if words else []
-            is_complete = is_complete and bool(words) and _MAKES_NO_LIBRARIES.issuperset(_left(words, names))
-            if words and names:
+            if words is None:
+                container.is_complete = False
+                continue
+            names = container.do(words)
+            if names:
                 result = _replaced(result, config, stage, item, _rest(item, words, names))
                 done.append({"hookName": stage, "path": item["path"], "args": item.get("args"), "names": names})
     return container.with_cache(result), done
-
-
-def _left(words: core.HookCall | None, done: list[str]) -> set[str]:
-    return set(words.names.values()).difference(done) if words else set()
 
 
 def _is_harmless(item: Json, stage: str, launcher: str) -> bool:
@@ -161,16 +161,32 @@ def _is_harmless(item: Json, stage: str, launcher: str) -> bool:
 
 
 class Container:
-    """A container that is about to be made, and the hooks' work on its root."""
+    """A container that is about to be made, and the hooks' work on its root.
 
-    __slots__ = ("_beside", "_covers", "_files", "_is_beside", "_label", "_nodes", "_owner", "_root", "_sources")
+    Attributes:
+        is_complete: nothing that may make libraries was left to a hook, so that a cache can be made.
+    """
+
+    __slots__ = (
+        "_beside",
+        "_covers",
+        "_files",
+        "_is_beside",
+        "_label",
+        "_nodes",
+        "_owner",
+        "_root",
+        "_sources",
+        "is_complete",
+    )
 
     def __init__(self, config: Json, plan: Plan, call: Invocation, rootful: bool) -> None:
         """Find the root, its owner, and what will be mounted.
 
         Raises:
-            ValueError: the container's root has no id on the host.
+            ValueError: the container's root has no id on the host. KeyError and the like: the config is none.
         """
+        self.is_complete = True
         bundle = call.bundle if call.bundle.startswith("/") else f"{posix.getcwd()}/{call.bundle}"
         path = config["root"]["path"]
         self._root = path if path.startswith("/") else f"{bundle}/{path}"
@@ -191,7 +207,7 @@ class Container:
             self._take_mount(mount, mine)
 
     def _take_mount(self, mount: Json, mine: set[tuple[str, str]]) -> None:
-        path, source = clean(f"/{mount['destination']}"), mount.get("source") or ""
+        path, source = clean("/" + mount["destination"]), mount.get("source") or ""
         if source == self._beside:
             return
         if path.startswith("/dev/"):
@@ -207,24 +223,20 @@ class Container:
             self._sources.append((path, source))
         self._covers.append((path, is_lent))
 
-    def do(self, words: core.HookCall, is_complete: bool) -> list[str]:
-        """Do what a hook asks for, as far as it is possible.
-
-        Arguments:
-            words: the hook.
-            is_complete: all that may make libraries before it was done.
-        Returns:
-            the names of what was done.
-        """
-        done = []
-        for name in [name for name in _NAMES if name in words.names.values()]:
-            if name == "update-ldcache" and not is_complete:
+    def do(self, words: core.HookCall) -> list[str]:
+        """Do what a hook asks for, as far as it is possible; the names of what was done."""
+        asked, done = set(words.names.values()), []
+        for name in [name for name in _NAMES if name in asked]:
+            if name == "update-ldcache" and not self.is_complete:
                 continue
             try:
                 self._run(name, words)
                 done.append(name)
-            except (OSError, ValueError):  # the hook will say it
-                is_complete = is_complete and name in _MAKES_NO_LIBRARIES
+            except (OSError, ValueError) as error:  # the hook will say it
+                # where nothing can be written, a hook makes no libraries either
+                is_hopeless = isinstance(error, OSError) and error.errno == errno.EROFS
+                self.is_complete &= is_hopeless or name in _MAKES_NO_LIBRARIES
+        self.is_complete &= _MAKES_NO_LIBRARIES.issuperset(asked.difference(_NAMES))
         return done
 
     def _run(self, name: str, words: core.HookCall) -> None:
@@ -361,11 +373,18 @@ def _rest(item: Json, words: core.HookCall, done: list[str]) -> Json | None:
     return {**item, "args": [word for place, word in enumerate(item["args"]) if place not in places]}
 
 
+def _is_rest_of(item: Json, whole: Json, words: core.HookCall) -> bool:
+    """Whether a hook of config.json is what an earlier create left of a hook of the plan."""
+    names = set(words.names.values())
+    of_item, of_whole = ([word for word in one.get("args") or () if word not in names] for one in (item, whole))
+    return bool(item["path"] == whole["path"] and of_item == of_whole)
+
+
 def _replaced(edited: Json, config: Json, stage: str, item: Json, rest: Json | None) -> Json:
     """The config with `rest` in the place of a hook of the plan; what was made for the hook alone goes with it."""
     entries = []
     for entry in edited["hooks"][stage]:
-        if not _is_same(entry, item):
+        if not isinstance(entry, dict) or "path" not in entry or not _is_same(entry, item):
             entries.append(entry)
         elif rest and not any(_is_same(one, rest) for one in _hooks(config, stage)):
             entries.append(edits.hook(rest))

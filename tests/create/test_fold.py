@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -357,18 +358,41 @@ def test_a_root_that_is_nobody_on_the_host_leaves_all_to_the_hook(scene: Scene) 
     assert scene.fold(hook(*LDCACHE))[1] == []
 
 
-READ_ONLY = """
+APART = """
 import json, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from create.test_fold import LDCACHE, Scene, hook
+from create.test_fold import Scene, args, hook
 scene = Scene.__new__(Scene)
 scene.__dict__.update({{name: Path(v) if name in ("path", "root", "driver") else v for name, v in {scene!r}.items()}})
-folded, done = scene.fold(hook(*LDCACHE))
+folded, done = scene.fold(hook(*{words!r}))
 scene.config = folded
-again, _ = scene.fold(hook(*LDCACHE))
+again, _ = scene.fold(hook(*{words!r}))
 print(json.dumps([folded, done, again == folded]))
 """
+
+
+def fold_apart(scene: Scene, words: list[str], script: str) -> tuple[dict[str, Any], list[str]]:
+    """Fold in a mount namespace that a shell script has arranged; a second create changes nothing."""
+    state = {name: str(value) if isinstance(value, Path) else value for name, value in vars(scene).items()}
+    program = APART.format(tests=str(Path(__file__).parent.parent), scene=state, words=words)
+    command = [
+        "unshare",
+        "-m",
+        "sh",
+        "-ec",
+        f'mount --make-rprivate /\n{script}\nexec {sys.executable} -I -c "$0"',
+        program,
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    folded, done, is_stable = json.loads(ran.stdout)
+    assert is_stable
+    return folded, done
+
+
+def read_only(scene: Scene) -> str:
+    return f"mount --bind {scene.root} {scene.root}\nmount -o remount,bind,ro {scene.root}"
 
 
 @pytest.mark.parametrize(
@@ -382,30 +406,59 @@ def test_a_root_that_cannot_be_written_gets_a_cache_of_the_bundle(
     image: dict[str, Entry] = {**LIBC, f"{LIB}/libcuda.so.550.1": "", f"{LIB}/libml.so.550.1": ""}
     scene = Scene(tmp_path, {**image, "etc/ld.so.cache": cache} if cache else image)
     scene.config["linux"] = {"mountLabel": label}
-    state = {name: str(v) if isinstance(v, Path) else v for name, v in vars(scene).items()}
-    program = tmp_path / "program.py"
-    program.write_text(READ_ONLY.format(tests=str(Path(__file__).parent.parent), scene=state))
-    script = f"mount --make-rprivate / && mount --bind {scene.root} {scene.root} && "
-    script += f"mount -o remount,bind,ro {scene.root} && exec {sys.executable} {program}"
-    ran = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    folded, done, is_stable = json.loads(ran.stdout)
+    words = [*LDCACHE, "create-symlinks", "--link", f"x::/{LIB}/liby.so"]
+    folded, done = fold_apart(scene, words, read_only(scene))
     beside = tmp_path / "bundle/shim-ld.so.cache"
-    assert (done, beside.exists(), is_stable) == (["update-ldcache"] if folds else [], folds, True)
-    assert args(folded) == ([] if folds else [["shim", *LDCACHE]])
+    assert (done, beside.exists()) == (["update-ldcache"] if folds else [], folds)
+    assert args(folded) == [["shim", *(word for word in words if word not in done)]]
     assert {path.name for path in (tmp_path / "bundle").iterdir()} == {"rootfs", *([beside.name] if folds else [])}
+    mounts = [mount for mount in folded["mounts"] if mount["destination"].startswith("/etc")]
+    options = ["bind", "ro", "nosuid", "nodev", "noexec", "rprivate"]
+    entry = {"destination": "/etc/ld.so.cache", "source": str(beside), "type": "bind", "options": options}
+    assert mounts == ([entry] if folds else [])
     if folds:
-        assert [mount for mount in folded["mounts"] if mount["destination"].startswith("/etc")] == [
-            {
-                "destination": "/etc/ld.so.cache",
-                "source": str(beside),
-                "type": "bind",
-                "options": ["bind", "ro", "nosuid", "nodev", "noexec", "rprivate"],
-            }
-        ]
         assert beside.stat().st_mode & 0o7777 == 0o644
         # no link could be made: the names lead to the files themselves
         entries = ldcache.decode(beside.read_bytes()).entries
         assert {entry.key: entry.value for entry in entries if "cuda" in entry.key} == {
             "libcuda.so.1": f"/{LIB}/libcuda.so.550.1"
         }
+        if label and "security.selinux" in os.listxattr(beside):
+            assert os.getxattr(beside, "security.selinux") == label.encode() + b"\0"
+
+
+def test_a_root_with_musl_that_cannot_be_written_is_left_to_the_hook(tmp_path: Path) -> None:
+    """Its loader reads no cache."""
+    scene = Scene(tmp_path, {"lib/ld-musl-x86_64.so.1": "", "etc/ld.so.cache": ""})
+    scene.mounts = []
+    assert fold_apart(scene, LDCACHE, read_only(scene))[1] == []
+
+
+@pytest.mark.parametrize("setting", [0, 1])
+def test_the_hook_that_covers_the_driver_s_parameters_stays_where_they_ask_for_it(scene: Scene, setting: int) -> None:
+    script = "mount -t tmpfs tmpfs /proc/driver\nmkdir /proc/driver/nvidia\n"
+    script += f"echo 'ModifyDeviceFiles: {setting}' > /proc/driver/nvidia/params"
+    words = [*LDCACHE, "disable-device-node-modification"]
+    folded, done = fold_apart(scene, words, script)
+    assert done == ["update-ldcache", "disable-device-node-modification"][: 2 - setting]
+    rest = ["shim", "hook", *LDCACHE[2:], "disable-device-node-modification"]
+    assert args(folded) == ([rest] if setting else [])
+
+
+# --- configs that are none -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"mounts": [{"destination": 7}]},
+        {"mounts": [{}]},
+        {"mounts": [[]]},
+        {"linux": {"devices": [7]}},
+        {"root": []},
+        {"hooks": {"createContainer": [{"path": SHIM, "args": [7]}, 7, {}]}},
+    ],
+)
+def test_a_config_that_the_runtime_will_refuse_is_left_to_it(scene: Scene, config: dict[str, Any]) -> None:
+    scene.config.update(config)
+    assert scene.fold(hook(*LDCACHE))[1] == []
