@@ -27,7 +27,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path, monkeypatc
     """Each create on a full /run left a temporary file of its own there: more files, the fuller the disk."""
     (tmp_path / "index").write_bytes(b"old")
 
-    def full(fd: int, data: bytes) -> int:
+    def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("posix.write", full)
