@@ -272,6 +272,7 @@ class Container:
             covers=covers,
             compat=words.compat,
             driver=words.driver,
+            cuda=words.cuda,
             owner=self._owner,
             elsewhere=elsewhere,
         )

@@ -199,16 +199,34 @@ def test_what_another_mount_covers_is_left_to_the_hook(tmp_path: Path, destinati
     assert (scene.root / "etc/ld.so.cache").exists() == (not left)
 
 
-def test_what_is_below_a_directory_of_the_plan_is_left_to_the_hook(scene: Scene) -> None:
-    """Its libraries are not where the host has them, as far as anybody knows here."""
+def test_a_directory_of_the_plan_is_searched_where_the_host_has_it(scene: Scene) -> None:
+    """Parts of it as well, but for ways through links: only in the container is it seen where they lead."""
     sdk = scene.path / "sdk"
-    (sdk / "lib").mkdir(parents=True)
+    (sdk / "lib/glibc-hwcaps/x86-64-v2").mkdir(parents=True)
+    (sdk / "lib/libs.so.1.2").write_bytes(library("libs.so.1"))
+    (sdk / "lib/glibc-hwcaps/x86-64-v2/libv.so.1").write_bytes(library("libv.so.1"))
+    (sdk / "lib64").symlink_to("lib")
     scene.mounts.append({"hostPath": str(sdk), "containerPath": "/opt/sdk", "options": ["rbind"]})
-    assert scene.fold(hook("hook", "update-ldcache", "--folder", "/opt/sdk/lib"))[1] == []
+    before = picture(sdk)
+    assert scene.fold(hook("hook", "update-ldcache", "--folder", "/opt/sdk/lib"))[1] == ["update-ldcache"]
+    assert scene.names() >= {"libs.so.1", "libv.so.1"}
+    assert scene.fold(hook("hook", "update-ldcache", "--folder", "/opt/sdk/lib64"))[1] == []
     assert scene.fold(hook("hook", "create-symlinks", "--link", "x::/opt/sdk/lib/y"))[1] == []
-    assert scene.fold(hook("hook", "update-ldcache", "--folder", "/opt/sdk"))[1] == ["update-ldcache"]
-    (sdk / "glibc-hwcaps").mkdir()
-    assert scene.fold(hook("hook", "update-ldcache", "--folder", "/opt/sdk"))[1] == []
+    (sdk / "lib/libout.so.1").symlink_to("/usr/lib/libin-the-image.so.1")
+    assert scene.fold(hook("hook", "update-ldcache", "--folder", "/opt/sdk/lib"))[1] == []
+    (sdk / "lib/libout.so.1").unlink()
+    assert picture(sdk) == before
+
+
+def test_a_link_that_leads_to_where_a_volume_will_be_stays(tmp_path: Path) -> None:
+    """ldconfig removes links that lead to nothing; this one will lead to something."""
+    scene = Scene(tmp_path, {**LIBC, f"{LIB}/libdata.so.1": "-> /data/libdata.so.1", f"{LIB}/libgone.so.1": "-> gone"})
+    scene.config["mounts"].append(bind(scene, "/data"))
+    assert scene.fold(hook(*LDCACHE))[1] == []
+    assert (scene.root / LIB / "libdata.so.1").is_symlink()
+    del scene.config["mounts"][-1]
+    assert scene.fold(hook(*LDCACHE))[1] == ["update-ldcache"]
+    assert not (scene.root / LIB / "libgone.so.1").is_symlink()
 
 
 def test_a_link_in_the_place_of_a_mounted_file_is_left_to_the_hook(scene: Scene) -> None:

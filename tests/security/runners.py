@@ -21,8 +21,21 @@ def by_root(stage: Stage, hooks: Sequence[str]) -> Outcome:
     return stage.call_hook([*hooks, *_words(hooks)])
 
 
+# What an engine mounts in every container
+MOUNTS = ["/proc", "/dev", "/dev/pts", "/sys", "/etc/hosts", "/etc/resolv.conf", "/var/run/secrets", "/run/../run/x"]
+
+
 def before_the_container(stage: Stage, hooks: Sequence[str]) -> Outcome:
     """As the shim does a hook's work itself: in this process, whose memory is not the hook's."""
+    return _fold(stage, hooks, [])
+
+
+def before_the_mounts(stage: Stage, hooks: Sequence[str]) -> Outcome:
+    """The same, where it is known what will be mounted: each path of the image is compared with that."""
+    return _fold(stage, hooks, [(path, False) for path in MOUNTS])
+
+
+def _fold(stage: Stage, hooks: Sequence[str], covers: list[tuple[str, bool]]) -> Outcome:
     said = []
     for hook in hooks:
         words = _words([hook])
@@ -33,6 +46,7 @@ def before_the_container(stage: Stage, hooks: Sequence[str]) -> Outcome:
                 str(stage.root),
                 folders=[value for name, value in pairs if name == "--folder"],
                 links=[value for name, value in pairs if name == "--link"],
+                covers=covers,
                 driver=next((value for name, value in pairs if name == "--host-driver-version"), ""),
             )
         except OSError as error:
@@ -44,4 +58,4 @@ def _words(hooks: Sequence[str]) -> list[str]:
     return [word for hook in hooks for word in evilroot.WORDS[hook]]
 
 
-RUNNERS: list[Runner] = [by_state, by_root, before_the_container]
+RUNNERS: list[Runner] = [by_state, by_root, before_the_container, before_the_mounts]
