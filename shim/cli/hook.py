@@ -143,7 +143,7 @@ _add(
     "precreate",
     """Give devices to containers of podman without being its runtime: config.json on stdin, the edited one on stdout.
 
-    A file in a hooks directory of podman (/usr/share/containers/oci/hooks.d, or --hooks-dir) calls it. Podman 4 shows only
+    A file in a hooks directory of podman (/usr/share/containers/oci/hooks.d, --hooks-dir) calls it. Podman 4 shows only
     the exit status when a request cannot be met; the reason is in the log of shim.
 
     \b

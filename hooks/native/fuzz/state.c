@@ -1,6 +1,7 @@
 /* A hook's state and a bundle's config.json of any contents, a NUL between them. The source is taken in whole, for its
  * functions that are not public. */
 #define hook_target_read hook_target_read_again
+#define hook_target_enter hook_target_enter_again
 #include "../hookstate.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
