@@ -90,9 +90,11 @@ def spoil(root: Path, canary: Path) -> None:
 def hooks_of(sandbox: Sandbox, shim: Path) -> list[dict[str, Any]]:
     """One of ours, and four of somebody else who thought of no environment.
 
-    Python gets a file: with -c it would look for modules in its working directory, which under runc is the image.
+    Python gets a file: with -c it would look for modules in its working directory, which under runc is the image. All
+    read the state, since crun fails when it is faster in writing than a hook that does not is in ending.
     """
-    (sandbox.scratch / "host/hook.py").write_text("import json\n")
+    (sandbox.scratch / "host/hook.py").write_text("import json, sys\njson.load(sys.stdin)\n")
+    read = "while read -r line; do :; done"
     ours = [
         "create-symlinks",
         "enable-cuda-compat",
@@ -103,10 +105,10 @@ def hooks_of(sandbox: Sandbox, shim: Path) -> list[dict[str, Any]]:
     words = ["--folder", "/opt", "--link", "x::/opt/y", "--host-driver-version", "550.1"]
     commands = [
         (str(shim), ["shim", "hook", *ours, *words]),
-        ("/usr/bin/true", ["true"]),
+        ("/usr/bin/dd", ["dd", "of=/dev/null", "status=none"]),
         ("/usr/bin/python3", ["python3", f"{sandbox.host}/hook.py"]),
-        ("/bin/bash", ["bash", "-c", "type true > /dev/null"]),
-        ("/bin/sh", ["sh", "-c", "ls > /dev/null"]),
+        ("/bin/bash", ["bash", "-c", f"{read}; true"]),
+        ("/bin/sh", ["sh", "-c", f"{read}; ls > /dev/null"]),
     ]
     return [{"path": path, "args": args} for path, args in commands]
 
@@ -239,7 +241,7 @@ def test_what_is_mounted_does_not_depend_on_the_image(
 @pytest.mark.parametrize("image", ["an absolute link", "a relative link", "a chain"])
 def test_who_mounts_what_the_image_names_is_seen(sandbox: Sandbox, runtime: Runtime, image: str) -> None:
     """The control: a hook that mounts the image's directory, as the one did that CVE-2024-0132 is about."""
-    script = f'mount --bind "$ROOT/{COMPAT}" "$ROOT/opt"'
+    script = f'cat > /dev/null; mount --bind "$ROOT/{COMPAT}" "$ROOT/opt"'
     hook = {"path": "/bin/sh", "args": ["sh", "-c", script]}
     honest = mounts(sandbox, runtime, f"naive honest {image}", None, hook)
     assert mounts(sandbox, runtime, f"naive evil {image}", IMAGES[image], hook) != honest
