@@ -114,6 +114,8 @@ def hooks_of(sandbox: Sandbox, shim: Path) -> list[dict[str, Any]]:
 
 
 def publish(sandbox: Sandbox, edits: dict[str, Any]) -> None:
+    """A spec with one device; its hooks are left to the start, which is what is looked at here."""
+    (sandbox.scratch / "etc-shim/config.toml").write_text('[hooks]\nfold = "off"\n')
     spec = {"cdiVersion": "0.6.0", "kind": KIND, "devices": [{"name": "one", "containerEdits": edits}]}
     (sandbox.scratch / "etc-cdi/evil.json").write_text(json.dumps(spec))
 
