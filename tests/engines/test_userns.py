@@ -74,6 +74,14 @@ def _findings(sandbox: Sandbox) -> list[str]:
 READ = "head -c 4 /dev/in | od -An -tx1 | tr -d ' '"
 
 
+def test_what_runtimes_do_to_the_null_device_stays_inside(sandbox: Sandbox) -> None:
+    """They chown their standard streams: after these tests the machine's /dev/null belonged to uid 100000."""
+    device, node, kind = sandbox.run("stat", "-c", "%d %i %F", "/dev/null").ok().split(maxsplit=2)
+    outside = Path("/dev/null").stat()
+    assert kind == "character special file\n"
+    assert (int(device), int(node)) != (outside.st_dev, outside.st_ino)
+
+
 def test_a_node_with_another_path_on_the_host_is_given(podman: Podman, device: FakeDevice) -> None:
     assert seen(podman.run("--rm", *MAPPED, REQUEST, script=device.probe).ok()) == WITH
     assert device.hook_state() is not None

@@ -9,7 +9,9 @@ has to run for that, so none can be forgotten.
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +34,10 @@ def private_directories(scratch: Path, venv: Path) -> None:
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     Path("/run/lock").mkdir()
     Path("/run/lock").chmod(0o1777)
+    # A runtime gives its standard streams to the container's user: without a node of our own the machine's /dev/null.
+    os.mknod("/run/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    Path("/run/null").chmod(0o666)
+    mount("--bind", "/run/null", "/dev/null")
     if Path("/var/lib/containers").is_dir():
         mount("-t", "tmpfs", "-o", "mode=700", "tmpfs", "/var/lib/containers")
     upper, work = Path("/run/overlay/etc"), Path("/run/overlay/work")
