@@ -19,5 +19,11 @@ if __name__ == "__main__":
             pass
     parts = {"create": "shim.create", "precreate": "shim.create.precreate", "netdevices": "shim.hooks.netdevices"}
     part = parts.get(sys.argv[1], "shim.cli")
-    __import__(part)
+    try:
+        __import__(part)
+    except ImportError as error:
+        from shim import broken
+
+        broken.tell(sys.argv[2:], error)
+        sys.exit(1)
     sys.modules[part].main(sys.argv[2:])

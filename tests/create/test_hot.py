@@ -134,3 +134,28 @@ def test_a_create_works_with_the_file_and_without(damage: Any, modules: Path, tr
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads((trusted_path / "config.json").read_text())["process"]["env"] == ["GPU=0"]
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_an_installation_that_is_half_gone_is_told_where_the_engine_looks(
+    log_format: str, modules: Path, tmp_path: Path
+) -> None:
+    """A create that asked ended in a traceback, of which nothing stood in --log: containerd showed no reason."""
+    shutil.copytree(
+        modules / "shim", tmp_path / "shim", ignore=shutil.ignore_patterns("hot", "rules.py", "__pycache__")
+    )
+    log = tmp_path / "log"
+    words = ["low=/bin/true", f"log={log}", f"log-format={log_format}", "device=a.b/c=d", "--", "true"]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", tmp_path / "shim" / "__main__.py", "create", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("shim: SHIM_BROKEN: its modules cannot be loaded: ")
+    assert done.stderr.count("\n") == 1
+    line = log.read_text()
+    assert line.count("\n") == 1
+    message = json.loads(line)["msg"] if log_format == "json" else line.partition('msg="')[2].rstrip('"\n')
+    assert message == done.stderr.rstrip("\n")
