@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -56,3 +57,15 @@ def launcher() -> Path:
 def modules() -> Path:
     """The directory that holds the installed package."""
     return Path(shim.__file__).parent.parent
+
+
+@pytest.fixture
+def installed(trusted_path: Path, launcher: Path, modules: Path) -> Path:
+    """The launcher as `make install` places it, where root alone can write: wherever the tree under test lies.
+
+    A hook of a spec counts only there, and a clone below /tmp is no such place.
+    """
+    for name in ("bin", "lib/shim"):
+        (trusted_path / "installed" / name).mkdir(parents=True)
+    (trusted_path / "installed/lib/shim/launch").write_text(f"{sys.executable}\n{modules}\n")
+    return Path(shutil.copy(launcher, trusted_path / "installed/bin/shim"))

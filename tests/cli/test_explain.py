@@ -83,8 +83,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(trusted_path: Path, launcher: Path, modules: Path) -> Iterator[Scene]:
-    made = Scene(trusted_path, launcher, modules)
+def scene(trusted_path: Path, installed: Path, modules: Path) -> Iterator[Scene]:
+    made = Scene(trusted_path, installed, modules)
     yield made
     for name, root in (("shim", "/r"), ("shim-crun", "/r"), ("shim", "/other")):
         Path(record.directory(), record.key(name, root, made.id)).unlink(missing_ok=True)
@@ -343,11 +343,11 @@ def test_wrong_usage_is_exit_status_2(scene: Scene, words: tuple[str, ...]) -> N
 
 
 def test_a_hook_that_create_does_itself_is_said_to_be_folded_before_and_after(
-    scene: Scene, launcher: Path, trusted_path: Path
+    scene: Scene, installed: Path, trusted_path: Path
 ) -> None:
     (scene.bundle / "rootfs/etc").mkdir(parents=True)
     hooks = [
-        {"hookName": "createContainer", "path": str(launcher), "args": ["shim", "hook", "update-ldcache"]},
+        {"hookName": "createContainer", "path": str(installed), "args": ["shim", "hook", "update-ldcache"]},
         {"hookName": "createContainer", "path": "/bin/true"},
     ]
     scene.spec.write_text(json.dumps({**SPEC, "containerEdits": {"hooks": hooks}}))

@@ -69,7 +69,6 @@ SPEC = {
     "kind": "acme.example/gpu",
     "devices": [{"name": "0", "containerEdits": {"env": ["A=1"]}}],
 }
-LAUNCHER = str(Path(sys.executable).parent / "shim")
 ASKING = {"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}}
 
 
@@ -92,9 +91,10 @@ class Creates:
     The modules are loaded from their files, one by one, so that each is seen; test_hot.py takes the one file.
     """
 
-    def __init__(self, modules: Path, directory: Path, bare: set[str]) -> None:
+    def __init__(self, modules: Path, directory: Path, launcher: Path, bare: set[str]) -> None:
         self._main = modules / "shim" / "__main__.py"
         self._directory = directory
+        self._launcher = launcher
         self._bare = bare
 
     def __call__(self, config: Any, spec: str, name: str = "x.json", *, warm: bool, settings: str = "") -> set[str]:
@@ -102,7 +102,7 @@ class Creates:
         (self._directory / "c.toml").write_text(settings)
         (self._directory / name).write_text(spec)
         (self._directory / "config.json").write_text(json.dumps(config))
-        words = ["low=/run/b/runc", "name=shim", f"self={LAUNCHER}", "verb=create", "bundle=/run/b", "--", "true"]
+        words = ["low=/run/b/runc", "name=shim", f"self={self._launcher}", "verb=create", "bundle=/run/b", "--", "true"]
         start = [sys.executable, "-I", "-S", "-B"]
         create = shlex.join([str(self._main), "create", *words])
         here = shlex.quote(str(self._directory))
@@ -122,11 +122,11 @@ class Creates:
 
 
 @pytest.fixture
-def created(modules: Path, trusted_path: Path, bare: set[str]) -> Creates:
+def created(modules: Path, trusted_path: Path, installed: Path, bare: set[str]) -> Creates:
     shutil.copytree(modules / "shim", trusted_path / "shim", ignore=shutil.ignore_patterns("hot"))
     for name in ("yaml", "_yaml"):
         (trusted_path / name).symlink_to(modules / name)
-    return Creates(trusted_path, trusted_path, bare)
+    return Creates(trusted_path, trusted_path, installed, bare)
 
 
 @pytest.mark.parametrize("config", [{}, ASKING], ids=["that asks for nothing", "that asks"])
@@ -153,8 +153,8 @@ def test_a_create_that_moves_an_interface_adds_what_places_its_hooks(created: Cr
 
 
 @pytest.mark.parametrize("fold", ["ours", "off"])
-def test_a_create_with_a_hook_of_ours_adds_the_c_core_alone(created: Creates, fold: str) -> None:
-    hook = {"hookName": "createContainer", "path": LAUNCHER, "args": ["shim", "hook", "update-ldcache"]}
+def test_a_create_with_a_hook_of_ours_adds_the_c_core_alone(created: Creates, installed: Path, fold: str) -> None:
+    hook = {"hookName": "createContainer", "path": str(installed), "args": ["shim", "hook", "update-ldcache"]}
     spec = {**SPEC, "containerEdits": {"hooks": [hook]}}
     config = {**ASKING, "root": {"path": "r"}}
     settings = f'[hooks]\nfold = "{fold}"\n'

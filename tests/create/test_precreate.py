@@ -47,8 +47,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(trusted_path: Path, launcher: Path) -> Scene:
-    return Scene(trusted_path, launcher)
+def scene(trusted_path: Path, installed: Path) -> Scene:
+    return Scene(trusted_path, installed)
 
 
 def test_the_config_comes_out_with_the_device(scene: Scene, tmp_path: Path) -> None:
