@@ -18,7 +18,7 @@ PYTEST ?=
 BENCH ?=
 
 # Packages of Debian 12: what the build needs, what `make run` starts, and what the tests start beside it
-APT_BUILD := gcc libc6-dev python3-dev python3-venv libcap-dev
+APT_BUILD := gcc libc6-dev musl-tools python3-dev python3-venv libcap-dev
 APT_RUN := $(APT_BUILD) runc busybox-static
 APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 util-linux \
 	curl git strace musl

@@ -14,12 +14,24 @@
  */
 #pragma once
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+/* elf(5) of musl and of older C libraries lacks these. */
+#ifndef EF_RISCV_RVC
+#define EF_RISCV_RVC 0x0001
+#define EF_RISCV_FLOAT_ABI 0x0006
+#define EF_RISCV_FLOAT_ABI_SOFT 0x0000
+#define EF_RISCV_FLOAT_ABI_DOUBLE 0x0004
+#endif
+#ifndef EM_LOONGARCH
+#define EM_LOONGARCH 258
+#endif
 
 /* Closes an int file descriptor when it goes out of scope; a negative one is nothing. */
 #define cleanup_fd __attribute__((cleanup(close_fd)))

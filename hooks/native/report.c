@@ -35,7 +35,7 @@ const char *problem(int error)
     case ENAMETOOLONG:
         return "its path is too long";
     default:
-        return strerrordesc_np(error) ? strerrordesc_np(error) : "the kernel does not say why";
+        return strerror(error);
     }
 }
 
