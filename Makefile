@@ -21,7 +21,7 @@ BENCH ?=
 APT_BUILD := gcc libc6-dev musl-tools python3-dev python3-venv libcap-dev
 APT_RUN := $(APT_BUILD) runc busybox-static
 APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 util-linux \
-	curl git strace musl
+	containernetworking-plugins curl git strace musl
 
 APT_FUZZ := $(APT_BUILD) clang-14 libclang-rt-14-dev
 
