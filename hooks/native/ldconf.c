@@ -63,11 +63,12 @@ int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
 /* Queues a directory below a lent one, where the host has it; NAME is its path from there. */
 int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name, const char *hwcaps)
 {
-    struct ld_dir dir = {.path = path, .type = parent->type, .hwcaps = hwcaps, .lent = parent->lent, .below = name};
+    struct ld_dir dir = {.path = path, .type = parent->type, .hwcaps = hwcaps, .lent = parent->lent};
     struct stat st;
 
-    if (*parent->below)
-        dir.below = arena_join(&work->arena, parent->below, name);
+    /* a copy in any case: the name may be that of an entry of a directory that is closed before this is used */
+    dir.below = *parent->below ? arena_join(&work->arena, parent->below, name)
+                               : arena_text(&work->arena, name, strlen(name));
     if (!dir.below)
         return -ENOMEM;
     cleanup_fd int fd = ld_source_open(dir.lent, dir.below, O_PATH | O_DIRECTORY);
