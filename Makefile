@@ -97,7 +97,8 @@ fuzz: need-fuzz ## fuzz the C readers from their corpus, SECONDS=30 for each tar
 	done
 
 # A venv of its own: our package with the sanitized core, beside the packages of $(VENV). Python gets the sanitizers'
-# libraries loaded first for what calls the core; the launcher brings its own.
+# libraries loaded first for what calls the core; the launcher brings its own. A report ends the process, so descriptor 2 is
+# not caught: the report would end with it.
 sanitize: need-test $(VENV)/tools $(VENV)/installed ## run the tests of the C parts against a build with ASan and UBSan
 	@rm -rf build/sanitize/venv
 	export PATH="$(CURDIR)/$(BIN):$$PATH"
@@ -115,7 +116,7 @@ sanitize: need-test $(VENV)/tools $(VENV)/installed ## run the tests of the C pa
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0
 	export SANITIZER="$$(gcc -print-file-name=libasan.so)"
 	$$python $(BIN)/pytest -q tests/native/test_launcher.py
-	LD_PRELOAD="$$SANITIZER $$(gcc -print-file-name=libubsan.so)" $$python $(BIN)/pytest -q $(SANITIZED)
+	LD_PRELOAD="$$SANITIZER $$(gcc -print-file-name=libubsan.so)" $$python $(BIN)/pytest -q --capture=sys $(SANITIZED)
 
 clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
