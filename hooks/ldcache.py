@@ -1,7 +1,12 @@
 """Reads an ld.so.cache: for doctor, which says what a container's loader will find, and for tests.
 
-The file comes from a container, so every offset in it is checked, and a file that is not whole is no cache. Only the
-format that glibc 2.2 and later read is known; the old one in front of it (glibc < 2.32 wrote both) is passed over.
+The file comes from a container, so every offset in it is checked, and a file that is not whole is no cache. Each name
+is read once however many entries share it, and all together are bounded: else a few megabytes could say that each of
+their entries has the same megabytes for a name.
+
+Only the format that glibc 2.2 and later read is known; the old one in front of it (glibc < 2.32 wrote both, later ones
+do by `ldconfig -c compat`) is passed over. Where there is one, names are counted from the new format's header, and the
+extension block and its sections from the file's beginning.
 """
 
 from __future__ import annotations
@@ -10,8 +15,8 @@ import struct
 
 OLD, NEW = b"ld.so-1.7.0", b"glibc-ld.so.cache1.1"
 HEADER, ENTRY, SECTION = struct.Struct("=20sIIB3xI12x"), struct.Struct("=iIIIQ"), struct.Struct("=IIII")
-EXTENSION = 0xEAA42174
-LIMIT = 16 << 20
+EXTENSION, GENERATOR, HWCAPS = 0xEAA42174, 0, 1  # the block's magic, and what its sections are
+LIMIT = 16 << 20  # bytes of a file, and of its names together
 
 
 class NotACacheError(ValueError):
@@ -62,20 +67,20 @@ def decode(data: bytes) -> Cache:
     """
     if len(data) > LIMIT:
         raise NotACacheError(f"{len(data)} bytes are no cache")
-    data = data[_start(data) :]
+    whole, data = data, data[_start(data) :]
     if len(data) < HEADER.size:
         raise NotACacheError("it ends within its header")
     _magic, count, strings, _flags, extension = HEADER.unpack_from(data)
     end = HEADER.size + count * ENTRY.size + strings
     if end > len(data):
         raise NotACacheError(f"{count} entries and {strings} bytes of names do not fit into {len(data)} bytes")
-    generator, names = _extension(data, extension) if extension else ("", [])
-    entries = []
-    for flags, key, value, _osversion, hwcap in ENTRY.iter_unpack(data[HEADER.size : HEADER.size + count * ENTRY.size]):
-        index = hwcap & 0xFFFFFFFF
-        named = hwcap >> 62 & 1 and index < len(names)
-        entries.append(Entry(_string(data, key), _string(data, value), flags, hwcap, names[index] if named else ""))
-    return Cache(entries, generator)
+    sections = _sections(whole, extension) if extension else {}
+    names = _Names(data, sections.get(HWCAPS, b""))
+    entries = [
+        Entry(names.at(key), names.at(value), flags, hwcap, names.of_directory(hwcap))
+        for flags, key, value, _osversion, hwcap in ENTRY.iter_unpack(data[HEADER.size : end - strings])
+    ]
+    return Cache(entries, sections.get(GENERATOR, b"").decode("utf-8", "replace"))
 
 
 def _start(data: bytes) -> int:
@@ -89,27 +94,58 @@ def _start(data: bytes) -> int:
     raise NotACacheError("it does not begin like a cache of glibc 2.2 or later")
 
 
-def _string(data: bytes, at: int) -> str:
-    end = data.find(b"\0", at)
-    if at >= len(data) or end < 0:
-        raise NotACacheError(f"a name begins at {at}, outside of the file")
-    return data[at:end].decode("utf-8", "surrogateescape")
-
-
-def _extension(data: bytes, at: int) -> tuple[str, list[str]]:
-    """The generator's text, and the names of glibc-hwcaps directories."""
-    generator, names = "", []
+def _sections(data: bytes, at: int) -> dict[int, bytes]:
+    """The sections of the extension block that we know; of two of a kind the last, as in glibc's elf/dl-cache.h."""
     if at + 8 > len(data) or struct.unpack_from("=I", data, at)[0] != EXTENSION:
         raise NotACacheError("its extension block is not where it should be")
-    count = struct.unpack_from("=I", data, at + 4)[0]
-    if at + 8 + count * SECTION.size > len(data):
+    end = at + 8 + struct.unpack_from("=I", data, at + 4)[0] * SECTION.size
+    if end > len(data):
         raise NotACacheError("its extension block is cut off")
-    for tag, _flags, offset, size in SECTION.iter_unpack(data[at + 8 : at + 8 + count * SECTION.size]):
+    places = {}
+    for tag, _flags, offset, size in SECTION.iter_unpack(data[at + 8 : end]):
         if offset + size > len(data):
             raise NotACacheError("a section lies outside of the file")
-        if tag == 0:
-            generator = data[offset : offset + size].decode("utf-8", "replace")
-        elif tag == 1:
-            places = struct.unpack_from(f"={size // 4}I", data, offset)
-            names = [_string(data, place) for place in places]
-    return generator, names
+        if tag in {GENERATOR, HWCAPS}:
+            places[tag] = (offset, size)
+    return {tag: data[offset : offset + size] for tag, (offset, size) in places.items()}
+
+
+class _Names:
+    """The names in a file, each read once.
+
+    Arguments:
+        data: the file from the new format's header on.
+        directories: where the names of the glibc-hwcaps directories are, four bytes each. In a file of both formats
+            glibc writes them like all others and looks for them from the file's beginning; what was meant counts here.
+    """
+
+    def __init__(self, data: bytes, directories: bytes) -> None:
+        self._data = data
+        self._directories = directories
+        self._known: dict[int, str] = {}
+        self._left = LIMIT
+
+    def at(self, place: int) -> str:
+        """The name that begins at a place."""
+        name = self._known.get(place)
+        if name is None:
+            name = self._known[place] = self._read(place)
+        return name
+
+    def of_directory(self, hwcap: int) -> str:
+        """The glibc-hwcaps directory of an entry, "" for an ordinary one."""
+        if hwcap >> 42 != 1 << 20:  # bit 62 alone above the ISA level: all others are legacy capabilities
+            return ""
+        index, count = hwcap & 0xFFFFFFFF, len(self._directories) // 4
+        if index >= count:
+            raise NotACacheError(f"an entry is for glibc-hwcaps directory {index}, and it names {count}")
+        return self.at(struct.unpack_from("=I", self._directories, 4 * index)[0])
+
+    def _read(self, place: int) -> str:
+        end = self._data.find(b"\0", place)
+        if place >= len(self._data) or end < 0:
+            raise NotACacheError(f"a name begins at {place}, outside of the file")
+        self._left -= end - place
+        if self._left < 0:
+            raise NotACacheError(f"its names lie over each other, and are more than {LIMIT} bytes together")
+        return self._data[place:end].decode("utf-8", "surrogateescape")

@@ -6,6 +6,7 @@ import fnmatch
 import json
 import os
 import string
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -605,3 +606,83 @@ def test_no_cut_of_a_cache_is_read_beyond_its_end(tmp_path: Path) -> None:
     for size in range(len(whole)):
         with pytest.raises(ldcache.NotACacheError):
             ldcache.decode(whole[:size])
+
+
+def test_a_file_of_both_formats_is_read_like_one_of_the_new(tmp_path: Path) -> None:
+    """Its extension block is counted from the file's beginning, its names are not: a good file was called broken."""
+    entries: dict[str, Entry] = {
+        f"{USR}/liba.so.1": library("liba.so.1"),
+        f"{USR}/glibc-hwcaps/x86-64-v3/liba.so.1": library("liba.so.1", isa=4),
+    }
+    new, both = build(tmp_path / "new", entries), build(tmp_path / "both", entries)
+    ldconfig(new)
+    ldconfig(both, "-c", "compat")
+    assert (both / "etc/ld.so.cache").read_bytes().startswith(ldcache.OLD)
+    read = [
+        [(entry.key, entry.value, entry.flags, entry.hwcaps) for entry in cache(root).entries] for root in (new, both)
+    ]
+    assert read[0] == read[1]
+    assert {hwcaps for *_, hwcaps in read[1]} == {"", "x86-64-v3"}
+    assert cache(both).generator == cache(new).generator != ""
+
+
+def _cache_file(hwcap: int, sections: list[tuple[int, bytes]], names: bytes = b"liba.so\0x86-64-v3\0") -> bytes:
+    """A file with one entry, whose name and path are the first of the names, and these sections."""
+    entry = ldcache.HEADER.size + ldcache.ENTRY.size
+    block, where = b"", entry + len(names) + 8 + len(sections) * ldcache.SECTION.size
+    for kind, text in sections:
+        block += ldcache.SECTION.pack(kind, 0, where, len(text))
+        where += len(text)
+    return (
+        ldcache.HEADER.pack(ldcache.NEW, 1, len(names), 2, entry + len(names))
+        + ldcache.ENTRY.pack(0x303, entry, entry, 0, hwcap)
+        + names
+        + struct.pack("=II", ldcache.EXTENSION, len(sections))
+        + block
+        + b"".join(text for _, text in sections)
+    )
+
+
+DIRECTORY = struct.pack("=I", 48 + 24 + 8)  # where its name is in such a file
+
+
+@pytest.mark.parametrize(
+    ("name", "hwcap", "expected"),
+    [
+        ("an ordinary entry", 0, ""),
+        ("one for a directory", 1 << 62, "x86-64-v3"),
+        ("one with an ISA level", 1 << 62 | 3 << 32, "x86-64-v3"),
+        ("one with a legacy capability as well is for no directory", 1 << 62 | 1 << 48, ""),
+        ("legacy capabilities alone", 1 << 63 | 1 << 48, ""),
+    ],
+)
+def test_which_entries_are_for_a_directory(name: str, hwcap: int, expected: str) -> None:
+    (entry,) = ldcache.decode(_cache_file(hwcap, [(0, b"us"), (1, DIRECTORY)])).entries
+    assert entry.hwcaps == expected, name
+
+
+def test_of_two_sections_of_a_kind_the_last_counts_and_unknown_kinds_do_not() -> None:
+    whole = _cache_file(1 << 62, [(0, b"first"), (1, bytes(4)), (7, b"?"), (1, DIRECTORY), (0, b"last"), (7, b"?")])
+    decoded = ldcache.decode(whole)
+    assert decoded.generator == "last"
+    assert decoded.entries[0].hwcaps == "x86-64-v3"
+
+
+@pytest.mark.parametrize("index", [1, 2, 0xFFFFFFFF])
+def test_an_entry_for_a_directory_without_a_name_is_not_an_ordinary_one(index: int) -> None:
+    """It was called one, which a loader finds; this one it never takes."""
+    with pytest.raises(ldcache.NotACacheError, match=f"glibc-hwcaps directory {index}, and it names 1"):
+        ldcache.decode(_cache_file(1 << 62 | index, [(1, DIRECTORY + b"xyz")]))
+
+
+def test_names_that_lie_over_each_other_are_bounded() -> None:
+    """Tails are shared in every cache. Here each entry has a name of megabytes, and all are different."""
+    count = 64
+    start = ldcache.HEADER.size + count * ldcache.ENTRY.size
+    entries = [ldcache.ENTRY.pack(0x303, start + i, start + i, 0, 0) for i in range(count)]
+    head = ldcache.HEADER.pack(ldcache.NEW, count, ldcache.LIMIT // 32, 2, 0)
+    whole = head + b"".join(entries) + b"a" * (ldcache.LIMIT // 32 - 1) + b"\0"
+    with pytest.raises(ldcache.NotACacheError, match="lie over each other"):
+        ldcache.decode(whole)
+    few = head.replace(struct.pack("=I", count), struct.pack("=I", 8), 1)
+    assert len(ldcache.decode(few + whole[len(head) :]).entries) == 8
