@@ -27,7 +27,7 @@ APT_FUZZ := $(APT_BUILD) clang-14 libclang-rt-14-dev
 
 # What `make fuzz` and `make sanitize` are about
 READERS := $(filter-out %/launcher.c,$(wildcard hooks/native/*.c))
-FUZZ := $(filter-out replay,$(basename $(notdir $(wildcard hooks/native/fuzz/*.c))))
+FUZZ := $(filter-out replay,$(basename $(notdir $(wildcard hooks/native/fuzz/*.c)))) cache
 SECONDS := 30
 SANITIZED := $(patsubst %,tests/native/test_%.py,grammar scan needles place report hooks ldcache)
 
@@ -83,16 +83,24 @@ conformance: $(VENV)/installed ## compare the library with the reference's answe
 bench: need-test $(VENV)/installed ## measure: ratios to a program that returns at once (T) and to `python3 -I -S -c pass` (P); BENCH=hooks for one group
 	@cd tests && ../$(BIN)/python3 -m bench $(BENCH)
 
-fuzz: need-fuzz ## fuzz the C readers from their corpus, SECONDS=30 for each target (FUZZ='grammar scan' for some of them)
+fuzz: need-fuzz $(VENV)/installed ## fuzz the readers from their corpus, SECONDS=30 for each target (FUZZ='grammar cache' for some of them)
 	@build="clang-14 -std=gnu11 -g -O1 -fno-sanitize-recover=all -DSHIM_VERSION=\"fuzz\" -I$(CURDIR)/hooks/native"
 	mkdir -p build/fuzz/core
-	(cd build/fuzz/core && $$build -fsanitize=fuzzer-no-link,address,undefined -c $(addprefix $(CURDIR)/,$(READERS)))
+	native() {
+		mkdir -p build/fuzz/$$1.found
+		$$build -fsanitize=fuzzer,address,undefined -o build/fuzz/$$1 hooks/native/fuzz/$$1.c build/fuzz/core/*.o &&
+			build/fuzz/$$1 -max_total_time=$(SECONDS) -rss_limit_mb=4096 -artifact_prefix=build/fuzz/ build/fuzz/$$1.found \
+				hooks/native/fuzz/corpus/$$1
+	}
+	python() {
+		(cd tests && ../$(BIN)/python3 -m fuzz.$$1 --seconds $(SECONDS) --crashes ../build/fuzz fuzz/corpus/$$1)
+	}
+	test "$(FUZZ)" = cache ||
+		(cd build/fuzz/core && $$build -fsanitize=fuzzer-no-link,address,undefined -c $(addprefix $(CURDIR)/,$(READERS)))
 	for target in $(FUZZ); do
 		echo "fuzzing $$target for $(SECONDS) s"
-		mkdir -p build/fuzz/$$target.found
-		$$build -fsanitize=fuzzer,address,undefined -o build/fuzz/$$target hooks/native/fuzz/$$target.c build/fuzz/core/*.o
-		build/fuzz/$$target -max_total_time=$(SECONDS) -rss_limit_mb=4096 -artifact_prefix=build/fuzz/ build/fuzz/$$target.found \
-			hooks/native/fuzz/corpus/$$target >build/fuzz/$$target.log 2>&1 || { tail -n 40 build/fuzz/$$target.log; exit 1; }
+		kind=native; test ! -e tests/fuzz/$$target.py || kind=python
+		$$kind $$target >build/fuzz/$$target.log 2>&1 || { tail -n 40 build/fuzz/$$target.log; exit 1; }
 		tail -n 1 build/fuzz/$$target.log
 	done
 
