@@ -66,11 +66,14 @@ class Network:
         return done.stdout
 
     def links(self) -> dict[str, dict[str, Any]]:
-        """Interfaces by name, as `ip -j` has them; altnames and flags as sets."""
+        """Interfaces by name, as `ip -j` has them; altnames and flags as sets.
+
+        Without what the kernel says of the carrier, since it comes a moment after the interface is up.
+        """
         found = {link["ifname"]: link for link in json.loads(self.ip("-j -d link show"))}
         for link in found.values():
             link["altnames"] = set(link.get("altnames", ()))
-            link["flags"] = set(link["flags"])
+            link["flags"] = set(link["flags"]) - {"LOWER_UP", "NO-CARRIER"}
         return found
 
     def names(self) -> set[str]:
