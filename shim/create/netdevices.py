@@ -9,6 +9,9 @@ The hooks work with every runtime, `linux.netDevices` only with some. So the que
 no answer to be safe: whatever is not known for certain counts as no, and shim.host.abilities is the one place where a
 yes may come from. Guessing by version was not chosen (distributions backport, wrappers lie), and neither was asking
 `runc features` here: no process is started on the create path.
+
+A bundle may have hooks of an earlier create, when the answer was still no. They stay, since a hook in config.json is
+never taken out, and what they move is not left to the runtime as well: it would be gone when they look for it.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 # Hooks of ours: an explicit environment, because an empty one is that of the image under some runtimes
 _ENV = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",)
 _TIMEOUT = 10  # seconds
+_ATTACH, _DETACH = ["hook", "netdevices", "attach"], ["hook", "netdevices", "detach"]
 
 
 def wanted(origins: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -66,18 +70,16 @@ def place(config: Json, devices: Mapping[str, str], *, native: bool, rootful: bo
         findings.append(Finding("NETDEV_HOST_NETWORK", "the container shares the network of the host"))
     if findings or network is None:
         raise CdiError(findings)
-    if native:
-        return config
-    pairs = [f"{host}:{name}" for host, name in devices.items()]
-    path = network.get("path") or ""
-    attach = _hook(launcher, ["attach", *pairs])
-    detach = _hook(launcher, ["detach", *([f"--netns={path}"] if path else []), *pairs])
     hooks = config.get("hooks") or {}
-    added = {
-        "createRuntime": _with(hooks.get("createRuntime"), attach),
-        "poststop": _with(hooks.get("poststop"), detach),
-    }
-    return {**config, "linux": _without(config["linux"], devices), "hooks": {**hooks, **added}}
+    earlier = _moved(hooks.get("createRuntime"))
+    pairs = {host: f"{host}:{name}" for host, name in devices.items()}
+    moved = {host for host, pair in pairs.items() if not native or pair in earlier}
+    if not moved:
+        return config
+    fresh = [pair for host, pair in pairs.items() if host in moved and pair not in earlier]
+    if fresh:
+        hooks = _with(hooks, fresh, launcher, network.get("path") or "")
+    return {**config, "linux": _without(config["linux"], moved), "hooks": hooks}
 
 
 def _bad_names(devices: Mapping[str, str]) -> list[Finding]:
@@ -104,19 +106,25 @@ def _network(config: Json) -> Json | None:
     return None
 
 
-def _hook(launcher: str, words: list[str]) -> Json:
-    args = [launcher, "hook", "netdevices", *words]
-    return {"path": launcher, "args": args, "env": list(_ENV), "timeout": _TIMEOUT}
+def _moved(stage: list[Json] | None) -> list[str]:
+    """The interfaces, as HOST:NAME, that hooks of an earlier create move."""
+    words = [hook.get("args") or [] for hook in stage or ()]
+    return [pair for args in words if args[1:4] == _ATTACH for pair in args[4:]]
 
 
-def _with(stage: list[Json] | None, hook: Json) -> list[Json]:
-    """The stage with the hook at its end, behind whatever sets the network up; a second create adds nothing."""
-    present = list(stage or ())
-    same = any(other.get("path") == hook["path"] and other.get("args") == hook["args"] for other in present)
-    return present if same else [*present, hook]
+def _with(hooks: Json, pairs: list[str], launcher: str, path: str) -> Json:
+    """The hooks with two more, each at the end of its stage, behind whatever sets the network up."""
+    attach = [launcher, *_ATTACH, *pairs]
+    detach = [launcher, *_DETACH, *([f"--netns={path}"] if path else []), *pairs]
+    common = {"path": launcher, "env": list(_ENV), "timeout": _TIMEOUT}
+    added = {
+        stage: [*(hooks.get(stage) or ()), {"args": args, **common}]
+        for stage, args in (("createRuntime", attach), ("poststop", detach))
+    }
+    return {**hooks, **added}
 
 
-def _without(linux: Json, devices: Mapping[str, str]) -> Json:
+def _without(linux: Json, devices: Iterable[str]) -> Json:
     """The linux section without the interfaces that the hooks move: a runtime that knows them would find them gone."""
     kept = {host: entry for host, entry in (linux.get("netDevices") or {}).items() if host not in devices}
     section = {member: value for member, value in linux.items() if member != "netDevices"}

@@ -81,6 +81,36 @@ def test_a_runtime_that_knows_them_gets_them_as_they_are() -> None:
     assert place(given, {"eth5": "net0"}, native=True) is given
 
 
+def test_hooks_of_an_earlier_create_keep_what_they_move_under_a_runtime_that_knows_by_now() -> None:
+    """A bundle that was run before crun was renewed: crun moved the interface, and the hook found it gone."""
+    once = place(config(), {"eth5": "net0"})
+    again = {**once, "linux": {**once["linux"], "netDevices": {"eth5": {"name": "net0"}}}}
+    assert place(again, {"eth5": "net0"}, native=True) == once
+
+
+def test_what_they_do_not_move_is_for_that_runtime() -> None:
+    once = place(config(), {"eth5": "net0"})
+    both = {"eth5": {"name": "net0"}, "eth6": {"name": "net1"}}
+    again = {**once, "linux": {**once["linux"], "netDevices": both}}
+    placed = place(again, {"eth5": "net0", "eth6": "net1"}, native=True)
+    assert placed == {**once, "linux": {**once["linux"], "netDevices": {"eth6": {"name": "net1"}}}}
+
+
+def test_a_second_create_adds_hooks_for_what_is_new_only() -> None:
+    once = place(config(), {"eth5": "net0"})
+    twice = place(once, {"eth5": "net0", "eth6": "net1"})
+    assert [hook["args"][4:] for hook in twice["hooks"]["createRuntime"]] == [["eth5:net0"], ["eth6:net1"]]
+    assert [hook["args"][4:] for hook in twice["hooks"]["poststop"]] == [["eth5:net0"], ["eth6:net1"]]
+
+
+@pytest.mark.parametrize("args", [None, [], ["x"], ["shim", "hook", "netdevices", "detach", "eth5:net0"]])
+def test_other_hooks_move_nothing(args: list[str] | None) -> None:
+    given = config(
+        linux={"netDevices": {"eth5": {"name": "net0"}}}, hooks={"createRuntime": [{"path": "/x", "args": args}]}
+    )
+    assert place(given, {"eth5": "net0"}, native=True) is given
+
+
 @pytest.mark.parametrize("native", [True, False])
 def test_rootless_is_refused(native: bool) -> None:
     assert refused(config(), {"eth5": "net0"}, rootful=False, native=native) == ["NETDEV_ROOTLESS"]
