@@ -1,15 +1,24 @@
-"""Fixtures of the engine tests: the launcher under test, a sandbox for each module, the fake device."""
+"""Fixtures of the engine tests: for runc and for crun a sandbox, the launcher, the fake device, and each engine.
+
+Whatever uses one of these runs twice in a module, once for each low-level runtime, each time with new engines.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from engines.harness import programs
+from engines.harness.containerd import Containerd
 from engines.harness.device import FakeDevice
-from engines.harness.sandbox import Sandbox
+from engines.harness.docker import Docker
+from engines.harness.installation import Installation
+from engines.harness.podman import Podman
+from engines.harness.runtimes import CGROUP_MODE, Runtime, RuntimeName
+from engines.harness.sandbox import UID, Sandbox
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -20,19 +29,36 @@ def umask() -> Iterator[None]:
     os.umask(before)
 
 
+@pytest.fixture(scope="module", params=get_args(RuntimeName))
+def low_level(request: pytest.FixtureRequest) -> RuntimeName:
+    """The low-level runtime behind the launcher."""
+    chosen: RuntimeName = request.param
+    return chosen
+
+
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    """A sandbox that sees the host's cgroup hierarchies as they are."""
-    with Sandbox() as box:
+def sandbox(low_level: RuntimeName) -> Iterator[Sandbox]:
+    """A sandbox for each low-level runtime, since crun does not take every cgroup layout that runc takes."""
+    with Sandbox(CGROUP_MODE[low_level]) as box:
         yield box
 
 
 @pytest.fixture(scope="module")
-def shim(sandbox: Sandbox) -> Path:
-    """The launcher of the environment that runs these tests, by its path inside the sandbox."""
-    installed = Path(sys.executable).parent / "shim"
-    assert installed.is_file(), f"{installed} is missing: install the project into this environment first"
-    return sandbox.venv / "bin/shim"
+def installation(sandbox: Sandbox) -> Installation:
+    """The launcher of the environment that runs these tests, as `make install` places it."""
+    return Installation(sandbox)
+
+
+@pytest.fixture(scope="module")
+def shim(installation: Installation) -> Path:
+    """The launcher, by its path inside the sandbox."""
+    return installation.launcher
+
+
+@pytest.fixture(scope="module")
+def linked(installation: Installation, low_level: RuntimeName) -> Path:
+    """What engines are given: a link to the launcher, which chooses the low-level runtime by its name."""
+    return installation.link(f"shim-{low_level}")
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +71,57 @@ def device(sandbox: Sandbox) -> FakeDevice:
     fake = FakeDevice(sandbox)
     fake.publish()
     return fake
+
+
+@pytest.fixture
+def runtime(sandbox: Sandbox, shim: Path, low_level: RuntimeName) -> Runtime:
+    """The launcher as `shim`; runc is what it finds by itself, crun is chosen by the low-level link."""
+    if low_level == "crun":
+        sandbox.link_low_level("shim", programs.find("crun")[0])
+    return Runtime(sandbox, shim, low_level)
+
+
+@pytest.fixture(scope="module")
+def containerd(sandbox: Sandbox, linked: Path) -> Iterator[Containerd]:
+    engine = Containerd(sandbox, linked)
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture(scope="module")
+def docker(sandbox: Sandbox, linked: Path) -> Iterator[Docker]:
+    engine = Docker(sandbox, linked)
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture(scope="module")
+def own(sandbox: Sandbox) -> Path:
+    """A directory of the unprivileged user's, in a path that root keeps, as seen inside; `shim` and `cdi` are in it."""
+    directory = sandbox.host / "own"
+    for path in (directory, directory / "shim", directory / "cdi"):
+        sandbox.run("install", "-d", "-m", "755", "-o", str(UID), "-g", str(UID), path).ok()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def rootful(sandbox: Sandbox, linked: Path) -> Iterator[Podman]:
+    """podman of root."""
+    engine = Podman(sandbox, linked)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def rootless(sandbox: Sandbox, linked: Path, own: Path) -> Iterator[Podman]:
+    """podman of an unprivileged user, with configuration and log of his own."""
+    variables = {"XDG_CONFIG_HOME": str(own), "XDG_STATE_HOME": str(own)}
+    engine = Podman(sandbox, linked, rootless=True, runtime_env=variables)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(params=["rootful", "rootless"])
+def podman(request: pytest.FixtureRequest, rootful: Podman, rootless: Podman) -> Podman:
+    """Both of them, one after the other."""
+    return rootful if request.param == "rootful" else rootless

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from engines.harness.containerd import Containerd
 from engines.harness.cri import Cri, CriError
 from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
-from engines.harness.images import BUSYBOX, PAUSE, WAIT
+from engines.harness.images import WAIT
 from engines.harness.sandbox import Sandbox, wait_until
 
 pytestmark = pytest.mark.engine
@@ -18,18 +15,8 @@ KEY, BAD_KEY = "cdi.k8s.io/vendor-test_one", "cdi.k8s.io/vendor-test_two"
 
 
 @pytest.fixture(scope="module")
-def containerd(sandbox: Sandbox, shim: Path) -> Iterator[Containerd]:
-    engine = Containerd(sandbox, shim)
-    engine.load(BUSYBOX, "default")
-    engine.load(BUSYBOX, "k8s.io")
-    engine.load(PAUSE, "k8s.io")
-    yield engine
-    engine.stop()
-
-
-@pytest.fixture(scope="module")
 def cri(sandbox: Sandbox, containerd: Containerd) -> Cri:
-    return Cri(sandbox, containerd.socket, containerd.directory / "cri", handler="shim")
+    return Cri(sandbox, containerd.socket, containerd.directory / "cri")
 
 
 def test_ctr_run_with_an_annotation_gives_the_container_the_whole_device(

@@ -6,38 +6,15 @@ launcher. What asks is a wrapper script of the administrator's that adds `--devi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
+from engines.harness.device import WITH, WITHOUT, FakeDevice, assert_reason, seen
 from engines.harness.docker import Docker
 from engines.harness.images import WAIT
 from engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
-
-WRAPPER = """#!/bin/sh
-for word; do
-    shift
-    set -- "$@" "$word"
-    [ "$word" != create ] || set -- "$@" --device DEVICE
-done
-exec SHIM "$@"
-"""
-
-
-@pytest.fixture(scope="module")
-def docker(sandbox: Sandbox, shim: Path) -> Iterator[Docker]:
-    runtimes = {"shim": shim}
-    for name, device in (("asks", NAME), ("asks-unknown", UNKNOWN)):
-        script = sandbox.scratch / "host" / name
-        script.write_text(WRAPPER.replace("DEVICE", device).replace("SHIM", str(shim)), encoding="ascii")
-        script.chmod(0o755)
-        runtimes[name] = sandbox.host / name
-    engine = Docker(sandbox, runtimes)
-    yield engine
-    engine.stop()
 
 
 def test_a_container_that_asks_for_nothing_gets_nothing(docker: Docker, device: FakeDevice) -> None:
@@ -73,8 +50,10 @@ def test_the_user_is_told_why_a_device_is_unknown(docker: Docker) -> None:
     assert docker("ps", "--all", "--quiet", "--filter=name=unknown").ok() == ""
 
 
-def test_a_low_level_runtime_that_is_missing_is_named_to_the_user(docker: Docker, sandbox: Sandbox) -> None:
-    sandbox.link_low_level("shim", "/opt/not-there")
+def test_a_low_level_runtime_that_is_missing_is_named_to_the_user(
+    docker: Docker, sandbox: Sandbox, linked: Path
+) -> None:
+    sandbox.link_low_level(linked.name, "/opt/not-there")
     ran = docker.run("--rm", "--runtime=shim", script="true")
     assert ran.status == 125
     assert "/opt/not-there" in ran.err

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from engines.harness.containerd import Containerd
-from engines.harness.device import NAME, FakeDevice
+from engines.harness.device import NAME
 from engines.harness.docker import Docker
-from engines.harness.images import BUSYBOX, WAIT
+from engines.harness.images import WAIT
 from engines.harness.podman import Podman
 from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Sandbox
@@ -18,30 +15,6 @@ pytestmark = pytest.mark.engine
 
 REQUEST = f"--annotation=cdi.k8s.io/vendor-test_one={NAME}"
 TELL = ["/bin/sh", "-c", "echo ${SHIM_TEST-absent}"]
-
-WRAPPER = """#!/bin/sh
-for word; do
-    shift
-    set -- "$@" "$word"
-    [ "$word" != create ] || set -- "$@" --device DEVICE
-done
-exec SHIM "$@"
-"""
-
-
-@pytest.fixture(scope="module", params=["rootful", "rootless"])
-def podman(sandbox: Sandbox, shim: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
-    engine = Podman(sandbox, shim, rootless=request.param == "rootless")
-    yield engine
-    engine.close()
-
-
-@pytest.fixture(autouse=True)
-def device(sandbox: Sandbox) -> FakeDevice:
-    sandbox.reset()
-    fake = FakeDevice(sandbox, same_path=True)
-    fake.publish()
-    return fake
 
 
 def test_podman_exec_sees_the_variable_and_what_the_user_says_wins(podman: Podman) -> None:
@@ -65,17 +38,6 @@ def test_after_a_restart_too(podman: Podman) -> None:
     assert podman("exec", "again", *TELL).ok() == "one\n"
 
 
-@pytest.fixture(scope="module")
-def docker(sandbox: Sandbox, shim: Path) -> Iterator[Docker]:
-    """docker 20.10 has no annotations: a wrapper script asks for the device."""
-    script = sandbox.scratch / "host/asks"
-    script.write_text(WRAPPER.replace("DEVICE", NAME).replace("SHIM", str(shim)), encoding="ascii")
-    script.chmod(0o755)
-    engine = Docker(sandbox, {"shim": shim, "asks": sandbox.host / "asks"})
-    yield engine
-    engine.stop()
-
-
 def test_docker_exec_sees_the_variable_and_what_the_user_says_wins(docker: Docker) -> None:
     docker.run("--detach", "--name=with", "--runtime=asks", script=WAIT).ok()
     docker.run("--detach", "--name=without", "--runtime=shim", script=WAIT).ok()
@@ -85,23 +47,19 @@ def test_docker_exec_sees_the_variable_and_what_the_user_says_wins(docker: Docke
     docker("rm", "--force", "with", "without").ok()
 
 
-def test_an_exec_of_containerd_sees_the_variable(sandbox: Sandbox, shim: Path) -> None:
-    engine = Containerd(sandbox, shim)
-    try:
-        engine.load(BUSYBOX, "default")
-        engine.run("with", "--detach", REQUEST, script=WAIT).ok()
-        engine.run("without", "--detach", script=WAIT).ok()
-        assert engine.ctr("task", "exec", "--exec-id=1", "with", *TELL).ok() == "one\n"
-        assert engine.ctr("task", "exec", "--exec-id=1", "without", *TELL).ok() == "absent\n"
-        for name in ("with", "without"):
-            engine.ctr("task", "delete", "--force", name).ok()
-    finally:
-        engine.stop()
+def test_an_exec_of_containerd_sees_the_variable(containerd: Containerd) -> None:
+    containerd.run("with", "--detach", REQUEST, script=WAIT).ok()
+    containerd.run("without", "--detach", script=WAIT).ok()
+    assert containerd.ctr("task", "exec", "--exec-id=1", "with", *TELL).ok() == "one\n"
+    assert containerd.ctr("task", "exec", "--exec-id=1", "without", *TELL).ok() == "absent\n"
+    for name in ("with", "without"):
+        containerd.ctr("task", "delete", "--force", name).ok()
 
 
-def test_without_a_process_file_the_low_level_runtime_begins_with_config_json(sandbox: Sandbox, shim: Path) -> None:
+def test_without_a_process_file_the_low_level_runtime_begins_with_config_json(
+    sandbox: Sandbox, runtime: Runtime
+) -> None:
     """The reason why nothing is done there."""
-    runtime = Runtime(sandbox, shim, "runc")
     bundle = Bundle(sandbox, "plain-exec", WAIT, annotations={"cdi.k8s.io/vendor-test_one": NAME})
     runtime("run", "--detach", "--bundle", bundle.directory, bundle.id).ok()
     try:

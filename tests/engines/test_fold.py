@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
-from engines.harness import programs
 from engines.harness.driver import ANNOTATIONS, FOLDER, LINK, SONAMES, Driver, hook_words, made
 from engines.harness.podman import Podman
-from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
+from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Result, Sandbox
 
 pytestmark = pytest.mark.engine
@@ -20,25 +17,6 @@ MODES = ("folded", "hook")
 ALL = [*SONAMES, LINK]
 OPENED = f"opened {len(ALL)}\n"
 OPEN = f"/bin/open {' '.join(ALL)}"
-
-
-@pytest.fixture(scope="module", params=get_args(RuntimeName))
-def name(request: pytest.FixtureRequest) -> RuntimeName:
-    chosen: RuntimeName = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def sandbox(name: RuntimeName) -> Iterator[Sandbox]:
-    """As for the other tests of the low-level runtimes."""
-    with Sandbox(CGROUP_MODE[name]) as box:
-        yield box
-
-
-@pytest.fixture
-def runtime(sandbox: Sandbox, shim: Path, name: RuntimeName) -> Runtime:
-    sandbox.link_low_level("shim", programs.find(name)[0])
-    return Runtime(sandbox, shim, name)
 
 
 @pytest.fixture(scope="module")
@@ -187,20 +165,6 @@ stat -c '%u %g %a' /etc/ld.so.conf.d {FOLDER}
 stat -c '%u %g' {FOLDER}/{SONAMES[0]} {FOLDER}/{LINK}
 """
 OURS = ["0 0 644"] * 3 + ["0 0 755"] * 2 + ["0 0"] * 2
-
-
-@pytest.fixture(scope="module", params=["root", "a user"])
-def podman(request: pytest.FixtureRequest, sandbox: Sandbox, shim: Path, name: RuntimeName) -> Iterator[Podman]:
-    link = sandbox.host / f"shim-{name}"
-    sandbox.run("ln", "-sf", shim, link).ok()
-    variables = {}
-    if request.param == "a user":
-        own = sandbox.host / "own"
-        sandbox.run("install", "-d", "-m", "755", "-o", "4242", own).ok()
-        variables = {"XDG_STATE_HOME": str(own)}
-    engine = Podman(sandbox, link, rootless=request.param == "a user", runtime_env=variables)
-    yield engine
-    engine.close()
 
 
 @pytest.mark.parametrize("reader", [[], ["--user=1000"]], ids=["as it is", "uid 1000"])

@@ -6,13 +6,11 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-from engines.harness import programs
-from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
+from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Result, Sandbox
 from shim.hooks import ldcache
 
@@ -20,26 +18,6 @@ pytestmark = pytest.mark.engine
 
 LIBRARIES = [f"libdriver{i}.so.{i % 3}" for i in range(30)]
 SCRIPT = f"LD_PRELOAD='{' '.join(LIBRARIES)}' /bin/dynamic && echo started"
-
-
-@pytest.fixture(scope="module", params=get_args(RuntimeName))
-def name(request: pytest.FixtureRequest) -> RuntimeName:
-    chosen: RuntimeName = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def sandbox(name: RuntimeName) -> Iterator[Sandbox]:
-    """As for the other tests of the low-level runtimes."""
-    with Sandbox(CGROUP_MODE[name]) as box:
-        yield box
-
-
-@pytest.fixture
-def runtime(sandbox: Sandbox, shim: Path, name: RuntimeName) -> Runtime:
-    if name == "crun":
-        sandbox.link_low_level("shim", programs.find("crun")[0])
-    return Runtime(sandbox, shim, name)
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,10 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from engines.harness import programs
-from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
+from engines.harness.runtimes import Bundle, Runtime, RuntimeName
 from engines.harness.sandbox import USER, Sandbox
 
 pytestmark = pytest.mark.engine
@@ -22,27 +21,13 @@ pytestmark = pytest.mark.engine
 SHOW = "ip -o addr show | grep -v ' lo ' | grep -v fe80; ip link show net0 | grep -o 'UP,' | head -1"
 
 
-@pytest.fixture(scope="module", params=get_args(RuntimeName))
-def name(request: pytest.FixtureRequest) -> RuntimeName:
-    chosen: RuntimeName = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def sandbox(name: RuntimeName) -> Iterator[Sandbox]:
-    with Sandbox(CGROUP_MODE[name]) as box:
-        yield box
-
-
 @pytest.fixture
-def runtime(sandbox: Sandbox, shim: Path, name: RuntimeName) -> Iterator[Runtime]:
+def runtime(sandbox: Sandbox, runtime: Runtime) -> Iterator[Runtime]:
     """The launcher; beside it the host's interface nic0, and net.test/nic=one that gives it away as net0."""
     for words in ("link add nic0 type veth peer name peer0", "addr add 10.9.0.2/24 dev nic0", "link set nic0 up"):
         sandbox.run("ip", *words.split()).ok()
     give(sandbox, "net0")
-    if name == "crun":
-        sandbox.link_low_level("shim", programs.find("crun")[0])
-    yield Runtime(sandbox, shim, name)
+    yield runtime
     sandbox.run("ip", "link", "del", "peer0").ok()
 
 
@@ -126,10 +111,10 @@ int main(int argc, char *argv[])
 
 
 @pytest.fixture
-def knowing(sandbox: Sandbox, name: RuntimeName) -> Iterator[Path]:
+def knowing(sandbox: Sandbox, low_level: RuntimeName) -> Iterator[Path]:
     """The low-level runtime of the launcher: it says that it knows linux.netDevices. /var/lib is a layer of ours."""
     program = sandbox.scratch / "host/knowing"
-    argv: list[str | Path] = ["gcc", "-x", "c", "-", "-o", program, f'-DRUNTIME="{programs.find(name)[0]}"']
+    argv: list[str | Path] = ["gcc", "-x", "c", "-", "-o", program, f'-DRUNTIME="{programs.find(low_level)[0]}"']
     subprocess.run(argv, input=KNOWING, text=True, check=True)
     inside = sandbox.host / "knowing"
     sandbox.link_low_level("shim", str(inside))

@@ -2,59 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from engines.harness import programs
 from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
 from engines.harness.images import WAIT
 from engines.harness.podman import Podman
-from engines.harness.runtimes import CGROUP_MODE, RuntimeName
+from engines.harness.runtimes import RuntimeName
 from engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
 
 REQUEST = f"--annotation=cdi.k8s.io/vendor-test_one={NAME}"
 BAD_REQUEST = f"--annotation=cdi.k8s.io/vendor-test_two={UNKNOWN}"
-
-
-@pytest.fixture(scope="module", params=get_args(RuntimeName))
-def low_level(request: pytest.FixtureRequest) -> RuntimeName:
-    chosen: RuntimeName = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def sandbox(low_level: RuntimeName) -> Iterator[Sandbox]:
-    with Sandbox(CGROUP_MODE[low_level]) as box:
-        yield box
-
-
-@pytest.fixture(scope="module")
-def runtime(sandbox: Sandbox, shim: Path, low_level: RuntimeName) -> Path:
-    """The launcher for runc, and the link to it that an administrator makes for crun."""
-    if low_level == "runc":
-        return shim
-    link = sandbox.host / "shim-crun"
-    sandbox.run("ln", "-s", shim, link).ok()
-    return link
-
-
-@pytest.fixture(scope="module", params=["rootful", "rootless"])
-def podman(sandbox: Sandbox, runtime: Path, request: pytest.FixtureRequest) -> Iterator[Podman]:
-    engine = Podman(sandbox, runtime, rootless=request.param == "rootless")
-    yield engine
-    engine.close()
-
-
-@pytest.fixture(autouse=True)
-def device(sandbox: Sandbox, podman: Podman) -> FakeDevice:
-    sandbox.reset()
-    fake = FakeDevice(sandbox, same_path=podman.rootless)
-    fake.publish()
-    return fake
 
 
 def test_an_annotation_gives_the_container_the_whole_device(podman: Podman, device: FakeDevice) -> None:
@@ -98,15 +59,15 @@ def test_a_container_keeps_its_device_over_a_restart(podman: Podman, device: Fak
 
 
 def test_an_unknown_device_is_told_to_the_user_and_no_container_runs(podman: Podman) -> None:
+    """podman takes the log of a runtime named in runtime_supports_json for exactly one JSON object."""
     ran = podman.run("--rm", "--name=unknown", BAD_REQUEST, script="true")
     assert ran.status == 126
     assert_reason(ran.err)
     assert podman("container", "exists", "unknown").status == 1
 
 
-def test_an_unknown_device_is_told_from_the_log_when_podman_reads_that(
-    sandbox: Sandbox, runtime: Path, podman: Podman
-) -> None:
-    """With runtime_supports_json podman takes the log for exactly one JSON object: anything else hides the reason."""
-    reader = Podman(sandbox, runtime, rootless=podman.rootless, json_errors=True)
-    assert_reason(reader.run("--rm", BAD_REQUEST, script="true").err)
+def test_it_is_told_from_standard_error_to_a_podman_that_does_not_read_the_log(podman: Podman, linked: Path) -> None:
+    """As for a runtime that is given by its path, and not named anywhere."""
+    ran = podman.run("--rm", BAD_REQUEST, script="true", runtime=linked)
+    assert ran.status == 126
+    assert_reason(ran.err)

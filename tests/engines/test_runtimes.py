@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import pytest
-from engines.harness import programs
 from engines.harness.device import (
     ALLOWED,
     NAME,
@@ -22,34 +19,13 @@ from engines.harness.device import (
     assert_reason,
     seen,
 )
-from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
+from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
 
 REQUEST = {"cdi.k8s.io/vendor-test_one": NAME}
 BAD_REQUEST = {"cdi.k8s.io/vendor-test_two": UNKNOWN}
-
-
-@pytest.fixture(scope="module", params=get_args(RuntimeName))
-def name(request: pytest.FixtureRequest) -> RuntimeName:
-    chosen: RuntimeName = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def sandbox(name: RuntimeName) -> Iterator[Sandbox]:
-    """Each low-level runtime has a sandbox of its own, since crun does not take every cgroup layout that runc takes."""
-    with Sandbox(CGROUP_MODE[name]) as box:
-        yield box
-
-
-@pytest.fixture
-def runtime(sandbox: Sandbox, shim: Path, name: RuntimeName) -> Runtime:
-    """The launcher as `shim`; runc is what it finds by itself, crun is chosen by the low-level link."""
-    if name == "crun":
-        sandbox.link_low_level("shim", programs.find("crun")[0])
-    return Runtime(sandbox, shim, name)
 
 
 def test_the_low_level_runtime_is_the_one_expected(runtime: Runtime) -> None:
@@ -154,7 +130,7 @@ def test_an_unknown_device_leaves_no_container_and_says_why_in_one_line_each(
         assert "permission denied" not in text
 
 
-@pytest.mark.parametrize("name", ["crun"], indirect=True)
+@pytest.mark.parametrize("low_level", ["crun"], indirect=True)
 def test_a_log_with_the_prefix_of_crun_gets_the_reason_too(runtime: Runtime, sandbox: Sandbox) -> None:
     bundle = Bundle(sandbox, "unknown-prefix", "true", annotations=BAD_REQUEST)
     log = bundle.directory / "log"

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from engines.harness.device import NAME, NODE_DIRECTORY, WITH, FakeDevice, seen
 from engines.harness.podman import Podman
-from engines.harness.runtimes import CGROUP_MODE, RuntimeName
 from engines.harness.sandbox import UID, Sandbox
 
 pytestmark = pytest.mark.engine
@@ -23,32 +22,6 @@ REQUEST = f"--annotation=cdi.k8s.io/vendor-test_one={NAME}"
 FIRST = 100_000  # the host's id of the container's root
 MAPPED = [f"--uidmap=0:{FIRST}:60000", f"--gidmap=0:{FIRST}:60000"]
 GROUP = 1044  # a group of the host
-
-
-@pytest.fixture(scope="module", params=get_args(RuntimeName))
-def low_level(request: pytest.FixtureRequest) -> RuntimeName:
-    chosen: RuntimeName = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def sandbox(low_level: RuntimeName) -> Iterator[Sandbox]:
-    with Sandbox(CGROUP_MODE[low_level]) as box:
-        yield box
-
-
-@pytest.fixture(scope="module")
-def runtime(sandbox: Sandbox, shim: Path, low_level: RuntimeName) -> Path:
-    link = sandbox.host / f"shim-{low_level}"
-    sandbox.run("ln", "-s", shim, link).ok()
-    return link
-
-
-@pytest.fixture(scope="module")
-def podman(sandbox: Sandbox, runtime: Path) -> Iterator[Podman]:
-    engine = Podman(sandbox, runtime)
-    yield engine
-    engine.close()
 
 
 @pytest.fixture
@@ -82,62 +55,50 @@ def test_what_runtimes_do_to_the_null_device_stays_inside(sandbox: Sandbox) -> N
     assert (int(device), int(node)) != (outside.st_dev, outside.st_ino)
 
 
-def test_a_node_with_another_path_on_the_host_is_given(podman: Podman, device: FakeDevice) -> None:
-    assert seen(podman.run("--rm", *MAPPED, REQUEST, script=device.probe).ok()) == WITH
+def test_a_node_with_another_path_on_the_host_is_given(rootful: Podman, device: FakeDevice) -> None:
+    assert seen(rootful.run("--rm", *MAPPED, REQUEST, script=device.probe).ok()) == WITH
     assert device.hook_state() is not None
 
 
-def test_a_node_of_root_alone_does_not_open_and_the_log_says_why(podman: Podman, sandbox: Sandbox, node: Path) -> None:
+def test_a_node_of_root_alone_does_not_open_and_the_log_says_why(rootful: Podman, sandbox: Sandbox, node: Path) -> None:
     _publish(sandbox, {"deviceNodes": [{"path": "/dev/in", "hostPath": str(node)}]})
-    ran = podman.run("--rm", *MAPPED, REQUEST, script=f"stat -c %a /dev/in; {READ}")
+    ran = rootful.run("--rm", *MAPPED, REQUEST, script=f"stat -c %a /dev/in; {READ}")
     assert ran.out == "660\n"
     assert "Permission denied" in ran.err
     assert _findings(sandbox) == ["NODE_CLOSED"]
 
 
-def test_it_opens_where_the_container_holds_its_owner(podman: Podman, sandbox: Sandbox, node: Path) -> None:
+def test_it_opens_where_the_container_holds_its_owner(rootful: Podman, sandbox: Sandbox, node: Path) -> None:
     sandbox.run("chown", f"{FIRST + 7}:{FIRST + 7}", node).ok()
     _publish(sandbox, {"deviceNodes": [{"path": "/dev/in", "hostPath": str(node)}]})
-    assert podman.run("--rm", "--name=owned", *MAPPED, REQUEST, script=READ).ok() == "00000000\n"
+    assert rootful.run("--rm", "--name=owned", *MAPPED, REQUEST, script=READ).ok() == "00000000\n"
     assert _findings(sandbox) == []
 
 
-def test_it_opens_by_its_group_where_that_is_mapped(podman: Podman, sandbox: Sandbox, node: Path) -> None:
+def test_it_opens_by_its_group_where_that_is_mapped(rootful: Podman, sandbox: Sandbox, node: Path) -> None:
     """The spec names the group of the host; inside it has another number."""
     sandbox.run("chown", f"0:{GROUP}", node).ok()
     _publish(sandbox, {"deviceNodes": [{"path": "/dev/in", "hostPath": str(node)}], "additionalGids": [GROUP]})
-    ran = podman.run("--rm", MAPPED[0], f"--gidmap=0:{GROUP - 50}:60000", REQUEST, script=f"id -G; {READ}")
+    ran = rootful.run("--rm", MAPPED[0], f"--gidmap=0:{GROUP - 50}:60000", REQUEST, script=f"id -G; {READ}")
     assert ran.ok() == "0 50\n00000000\n"
     assert _findings(sandbox) == []
 
 
-def test_a_group_that_is_not_mapped_is_left_out_and_told(podman: Podman, sandbox: Sandbox, node: Path) -> None:
+def test_a_group_that_is_not_mapped_is_left_out_and_told(rootful: Podman, sandbox: Sandbox, node: Path) -> None:
     sandbox.run("chown", f"0:{GROUP}", node).ok()
     _publish(sandbox, {"deviceNodes": [{"path": "/dev/in", "hostPath": str(node)}], "additionalGids": [GROUP]})
-    assert podman.run("--rm", *MAPPED, REQUEST, script="id -G").ok() == "0\n"
+    assert rootful.run("--rm", *MAPPED, REQUEST, script="id -G").ok() == "0\n"
     assert _findings(sandbox) == ["GID_UNMAPPED", "NODE_CLOSED"]
 
 
 # --- an unprivileged user -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def own(sandbox: Sandbox) -> Path:
-    """A directory of the user's own, in a path that root keeps; as seen inside."""
-    directory = sandbox.host / "own"
-    for path in (directory, directory / "shim", directory / "cdi"):
-        sandbox.run("install", "-d", "-m", "755", "-o", str(UID), "-g", str(UID), path).ok()
-    text = f'[cdi]\\nspec-dirs = ["/etc/cdi", "{directory}/cdi"]\\n'
-    sandbox.run("/bin/sh", "-c", f"printf '{text}' > {directory}/shim/config.toml", user=str(UID)).ok()
-    return directory
-
-
-@pytest.fixture(scope="module")
-def rootless(sandbox: Sandbox, runtime: Path, own: Path) -> Iterator[Podman]:
-    variables = {"XDG_CONFIG_HOME": str(own), "XDG_STATE_HOME": str(own)}
-    engine = Podman(sandbox, runtime, rootless=True, runtime_env=variables)
-    yield engine
-    engine.close()
+@pytest.fixture(scope="module", autouse=True)
+def settings(sandbox: Sandbox, own: Path) -> None:
+    """The user's own configuration: specs of his own count, too."""
+    text = f'[cdi]\nspec-dirs = ["/etc/cdi", "{own}/cdi"]\n'
+    sandbox.run("/bin/sh", "-c", f"printf '{text}' > {own}/shim/config.toml", user=str(UID)).ok()
 
 
 @pytest.mark.parametrize("options", [[], ["--userns=keep-id"]], ids=["as root inside", "as himself inside"])

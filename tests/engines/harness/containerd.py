@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import images, programs
+from .registration import Configure, by_hand
 from .sandbox import Daemon, Result, Sandbox
 
 CONFIG = """
@@ -27,25 +28,21 @@ state = "DIRECTORY/state"
   [plugins."io.containerd.grpc.v1.cri".cni]
     conf_dir = "DIRECTORY/cni"
   [plugins."io.containerd.grpc.v1.cri".containerd]
-    default_runtime_name = "shim"
-  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.shim]
+    default_runtime_name = "runc"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
-    pod_annotations = ["cdi.k8s.io/*"]
-    container_annotations = ["cdi.k8s.io/*"]
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.shim.options]
-      BinaryName = "COMMAND"
-      Root = "DIRECTORY/runtime"
 """
 
 
 class Containerd:
-    """One containerd daemon with the images loaded, for `ctr` and for CRI.
+    """One containerd daemon with the images loaded, for `ctr` and for CRI, where the default handler is "runc".
 
     Arguments:
         runtime: the OCI runtime of `ctr run` and of the CRI handler "shim".
+        configure: makes config.toml name the runtime; None for by_hand().
     """
 
-    def __init__(self, sandbox: Sandbox, runtime: Path) -> None:
+    def __init__(self, sandbox: Sandbox, runtime: Path, configure: Configure | None = None) -> None:
         program, self._ctr = programs.find("containerd", "ctr")
         self._sandbox = sandbox
         self._runtime = runtime
@@ -53,18 +50,21 @@ class Containerd:
         self.socket = self.directory / "socket"
         (self.directory / "cni").mkdir(parents=True)
         text = CONFIG
-        for word, value in {"DIRECTORY": self.directory, "PAUSE": images.PAUSE, "COMMAND": runtime}.items():
+        for word, value in {"DIRECTORY": self.directory, "PAUSE": images.PAUSE}.items():
             text = text.replace(word, str(value))
         file = self.directory / "config.toml"
         file.write_text(text, encoding="ascii")
+        (configure or by_hand("containerd", runtime))(file)
         self._daemon = Daemon(
             sandbox,
             "containerd",
             [program, "--config", file],
             lambda: self.socket.exists() and self.ctr("version").status == 0,
         )
+        for reference, namespace in ((images.BUSYBOX, "default"), (images.BUSYBOX, "k8s.io"), (images.PAUSE, "k8s.io")):
+            self._load(reference, namespace)
 
-    def load(self, reference: str, namespace: str) -> None:
+    def _load(self, reference: str, namespace: str) -> None:
         """Make an image known in a namespace: "default" is ctr's, "k8s.io" is CRI's."""
         archive = self.directory / "image.tar"
         images.write_image(archive, reference)

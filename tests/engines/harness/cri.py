@@ -29,24 +29,22 @@ class Cri:
 
     Arguments:
         directory: a directory for requests, answers and the containers' logs, seen alike inside and outside.
-        handler: the runtime handler of the pods.
     """
 
-    def __init__(self, sandbox: Sandbox, socket: Path, directory: Path, handler: str) -> None:
+    def __init__(self, sandbox: Sandbox, socket: Path, directory: Path) -> None:
         (self._curl,) = programs.find("curl")
         self._sandbox = sandbox
         self._socket = socket
         self._directory = directory
-        self._handler = handler
         directory.mkdir()
 
-    def run_pod(self, name: str, annotations: Mapping[str, str]) -> Pod:
-        """RunPodSandbox with the host's network; a Pod."""
+    def run_pod(self, name: str, annotations: Mapping[str, str], handler: str = "shim") -> Pod:
+        """RunPodSandbox with the host's network and a runtime handler, "" for the default one; a Pod."""
         namespaces: Message = {1: NODE, 2: CONTAINER}  # network, pid
         linux: Message = {1: self._sandbox.cgroup, 2: {1: namespaces}}
         metadata: Message = {1: name, 2: f"uid-{name}", 3: "default"}
         config: Message = {1: metadata, 3: str(self._directory), 7: _map(annotations), 8: linux}
-        answer = self.call("RunPodSandbox", {1: config, 2: self._handler})
+        answer = self.call("RunPodSandbox", {1: config, 2: handler})
         return Pod(self, _text(answer, 1), config)
 
     def output(self, container: str, beginning: str) -> str:

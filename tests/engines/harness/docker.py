@@ -5,18 +5,32 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from . import images, programs
+from . import device, images, programs
+from .registration import Configure, by_hand
 from .sandbox import Daemon, Result, Sandbox
+
+# What an administrator can put before a runtime: docker 20.10 has no annotations, so nothing else asks for a device.
+WRAPPER = """#!/bin/sh
+for word; do
+    shift
+    set -- "$@" "$word"
+    [ "$word" != create ] || set -- "$@" --device DEVICE
+done
+exec RUNTIME "$@"
+"""
 
 
 class Docker:
     """One dockerd without network and with the busybox image loaded.
 
+    Beside the runtime `shim` it has `asks` and `asks-unknown`: the same behind a script that adds `--device`.
+
     Arguments:
-        runtimes: name to path of the OCI runtimes that `docker run --runtime NAME` may choose.
+        runtime: the OCI runtime of `docker run --runtime shim`.
+        configure: makes daemon.json name the runtime; None for by_hand().
     """
 
-    def __init__(self, sandbox: Sandbox, runtimes: dict[str, Path]) -> None:
+    def __init__(self, sandbox: Sandbox, runtime: Path, configure: Configure | None = None) -> None:
         program, self._docker = programs.find("dockerd", "docker")
         self._sandbox = sandbox
         self.directory = sandbox.scratch / "docker"
@@ -36,14 +50,24 @@ class Docker:
             "exec-opts": ["native.cgroupdriver=cgroupfs"],
             "cgroup-parent": sandbox.cgroup,
             "oom-score-adjust": 0,  # a better score needs CAP_SYS_RESOURCE
-            "runtimes": {name: {"path": str(path)} for name, path in runtimes.items()},
+            "runtimes": {
+                name: {"path": str(self._wrap(name, runtime, asked))}
+                for name, asked in (("asks", device.NAME), ("asks-unknown", device.UNKNOWN))
+            },
         }
         file = self.directory / "daemon.json"
         file.write_text(json.dumps(settings), encoding="ascii")
+        (configure or by_hand("docker", runtime))(file)
         self._daemon = Daemon(sandbox, "dockerd", [program, "--config-file", file], lambda: self("version").status == 0)
         archive = self.directory / "busybox.tar"
         images.write_image(archive, images.BUSYBOX)
         self("load", "--input", archive).ok()
+
+    def _wrap(self, name: str, runtime: Path, asked: str) -> Path:
+        script = self._sandbox.scratch / "host" / name
+        script.write_text(WRAPPER.replace("DEVICE", asked).replace("RUNTIME", str(runtime)), encoding="ascii")
+        script.chmod(0o755)
+        return self._sandbox.host / name
 
     def __call__(self, *arguments: str | Path, stdin: str = "") -> Result:
         """Call docker."""

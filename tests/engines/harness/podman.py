@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import images, programs
+from .registration import Configure, by_hand
 from .sandbox import USER, Result, Sandbox
 
 CONTAINERS_CONF = """
@@ -23,15 +24,12 @@ network_config_dir = "DIRECTORY/net"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 lock_type = "file"
-runtime = "NAME"
-runtime_supports_json = JSON
+runtime = "runc"
 conmon_env_vars = ENVIRONMENT
 tmp_dir = "DIRECTORY/tmp"
 static_dir = "DIRECTORY/root/libpod"
 volume_path = "DIRECTORY/volumes"
 image_copy_tmp_dir = "DIRECTORY/copy"
-[engine.runtimes]
-NAME = ["COMMAND"]
 """
 
 STORAGE_CONF = """
@@ -47,10 +45,10 @@ class Podman:
     """One podman with its own storage and the busybox image loaded.
 
     Arguments:
-        runtime: the path of the OCI runtime; its last part is the name that podman knows it by.
+        runtime: the OCI runtime that podman knows as `shim`.
         rootless: run podman as the sandbox's unprivileged user.
-        json_errors: podman reads the runtime's errors from a log in JSON instead of standard error.
         runtime_env: variables that the runtime gets; podman 4.3 hands on hardly any of the user's.
+        configure: makes containers.conf name the runtime; None for by_hand().
     """
 
     def __init__(
@@ -59,8 +57,8 @@ class Podman:
         runtime: Path,
         *,
         rootless: bool = False,
-        json_errors: bool = False,
         runtime_env: Mapping[str, str] | None = None,
+        configure: Configure | None = None,
     ) -> None:
         self._podman, _ = programs.find("podman", "conmon")
         self._sandbox = sandbox
@@ -68,11 +66,10 @@ class Podman:
         self._user = USER if rootless else None
         self.directory = Path(tempfile.mkdtemp(prefix="p", dir=sandbox.scratch))
         self._directory_for_owner()
-        names = json.dumps([runtime.name] if json_errors else [])
         environment = json.dumps([f"{name}={value}" for name, value in (runtime_env or {}).items()])
-        values = {"DIRECTORY": str(self.directory), "NAME": runtime.name, "COMMAND": str(runtime), "JSON": names}
-        values["ENVIRONMENT"] = environment
+        values = {"DIRECTORY": str(self.directory), "ENVIRONMENT": environment}
         self._write("containers.conf", CONTAINERS_CONF, values)
+        (configure or by_hand("podman", runtime))(self.directory / "containers.conf")
         self._write("storage.conf", STORAGE_CONF, values)
         self._write("registries.conf", "unqualified-search-registries = []\n", {})
         self._write("home/.config/containers/policy.json", '{"default": [{"type": "insecureAcceptAnything"}]}', {})
@@ -107,16 +104,16 @@ class Podman:
         }
         return self._sandbox.run(self._podman, *arguments, user=self._user, env=env)
 
-    def run(self, *options: str | Path, script: str, runtime: Path | None = None, hooks: Path | None = None) -> Result:
+    def run(self, *options: str | Path, script: str, runtime: str | Path = "shim", hooks: Path | None = None) -> Result:
         """`podman run` of the shell script in a new container.
 
         Arguments:
             options: of `podman run`.
             script: what the container does.
-            runtime: the OCI runtime instead of the default.
+            runtime: the OCI runtime, by name or path.
             hooks: the directory of hooks instead of the system's.
         """
-        chosen = [] if runtime is None else [f"--runtime={runtime}"]
+        chosen = [f"--runtime={runtime}"]
         chosen += [] if hooks is None else [f"--hooks-dir={hooks}"]
         return self(*chosen, "run", *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script)
 
