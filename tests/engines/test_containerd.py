@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from engines.harness.containerd import Containerd
-from engines.harness.cri import Cri, CriError
-from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
+from engines.harness.cri import EXITED, RUNNING, Cri, CriError
+from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, repeated, seen
 from engines.harness.images import WAIT
 from engines.harness.sandbox import Sandbox, wait_until
 
@@ -33,15 +33,29 @@ def test_ctr_run_without_a_request_gives_nothing(containerd: Containerd, device:
     assert device.hook_state() is None
 
 
-def test_the_life_of_an_ordinary_container(containerd: Containerd) -> None:
-    containerd.run("ordinary", "--detach", script=WAIT).ok()
-    assert containerd.ctr("task", "exec", "--exec-id=1", "ordinary", "/bin/sh", "-c", "echo hello").ok() == "hello\n"
-    containerd.ctr("task", "pause", "ordinary").ok()
-    containerd.ctr("task", "resume", "ordinary").ok()
-    containerd.ctr("task", "kill", "ordinary").ok()
-    wait_until(lambda: "STOPPED" in containerd.ctr("task", "list").ok(), "the container has stopped")
-    containerd.ctr("task", "delete", "ordinary").ok()
-    containerd.ctr("container", "delete", "ordinary").ok()
+@pytest.mark.parametrize(
+    ("name", "request_", "expected"),
+    [("life-with", [f"--annotation={KEY}={NAME}"], WITH), ("life-without", [], WITHOUT)],
+)
+def test_a_container_of_ctrs_has_what_it_asked_for_as_long_as_it_lives(
+    containerd: Containerd, device: FakeDevice, name: str, request_: list[str], expected: dict[str, str]
+) -> None:
+    """Two tasks of one container: the second finds everything as the first did."""
+    ctr = containerd.ctr
+    containerd.run(name, "--detach", *request_, script=WAIT).ok()
+    for starts in (1, 2):
+        for step in ("pause", "resume", "metrics"):
+            ctr("task", step, name).ok()
+        assert seen(ctr("task", "exec", "--exec-id=1", name, "/bin/sh", "-c", device.probe).ok()) == expected
+        assert device.hook_calls() == (starts if request_ else 0)
+        if request_:
+            assert repeated(device.config()) == []
+        ctr("task", "kill", name).ok()
+        wait_until(lambda: "STOPPED" in ctr("task", "list").ok(), "the container has stopped")
+        ctr("task", "delete", name).ok()
+        if starts == 1:
+            ctr("task", "start", "--detach", name).ok()
+    ctr("container", "delete", name).ok()
 
 
 def test_ctr_shows_why_a_device_is_unknown_and_no_task_is_left(containerd: Containerd) -> None:
@@ -63,6 +77,25 @@ def test_a_container_of_a_pod_gets_its_device_and_the_pod_sandbox_does_not(cri: 
     assert state["id"] == container
     assert "hello" in pod.execute(container, "/bin/sh", "-c", "echo hello")
     pod.remove_container(container)
+    pod.remove()
+
+
+def test_a_container_of_a_pod_has_its_device_as_long_as_it_lives_and_so_has_the_next_attempt(
+    cri: Cri, device: FakeDevice
+) -> None:
+    """What a kubelet does with a container that ends: it makes the next one in the same pod."""
+    pod = cri.run_pod("pod-life", {})
+    for attempt in (0, 1):
+        container = pod.create(f"life-{attempt}", {KEY: NAME}, f"{device.probe}\n{WAIT}", attempt)
+        pod.start(container)
+        assert seen(cri.output(f"life-{attempt}", "gate=")) == WITH
+        assert seen(pod.execute(container, "/bin/sh", "-c", device.probe)) == WITH
+        assert pod.status(container) == (RUNNING, 0)
+        assert device.hook_calls() == attempt + 1
+        assert repeated(device.config()) == []
+        pod.stop(container, seconds=5)
+        assert pod.status(container) == (EXITED, 0)
+        pod.remove_container(container)
     pod.remove()
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from engines.harness.device import WITH, WITHOUT, FakeDevice, assert_reason, seen
+from engines.harness.device import KIND, WITH, WITHOUT, FakeDevice, seen
 from engines.harness.docker import Docker
-from engines.harness.images import WAIT
 from engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
@@ -22,32 +21,21 @@ def test_a_container_that_asks_for_nothing_gets_nothing(docker: Docker, device: 
     assert device.hook_state() is None
 
 
-def test_the_life_of_an_ordinary_container(docker: Docker) -> None:
-    docker.run("--detach", "--name=ordinary", "--runtime=shim", script=WAIT).ok()
-    assert docker("exec", "--env=WORD=hello", "ordinary", "/bin/sh", "-c", "echo $WORD").ok() == "hello\n"
-    docker("pause", "ordinary").ok()
-    docker("unpause", "ordinary").ok()
-    docker("restart", "--time=5", "ordinary").ok()
-    docker("stop", "--time=5", "ordinary").ok()
-    assert docker("inspect", "--format={{.State.ExitCode}}", "ordinary").ok() == "0\n"
-    docker("rm", "ordinary").ok()
-
-
-def test_standard_input_and_exit_status_are_those_of_the_container(docker: Docker) -> None:
-    ran = docker.run("--rm", "--interactive", "--runtime=shim", script="cat; exit 3", stdin="through and through")
-    assert (ran.status, ran.out) == (3, "through and through")
-
-
 def test_a_wrapper_that_adds_device_gives_the_container_the_whole_device(docker: Docker, device: FakeDevice) -> None:
     assert seen(docker.run("--rm", "--runtime=asks", script=device.probe).ok()) == WITH
     assert device.hook_state() is not None
 
 
-def test_the_user_is_told_why_a_device_is_unknown(docker: Docker) -> None:
-    ran = docker.run("--rm", "--name=unknown", "--runtime=asks-unknown", script="true")
-    assert ran.status == 125, "docker reads some words as `command not found` and changes the status"
-    assert_reason(ran.err)
-    assert docker("ps", "--all", "--quiet", "--filter=name=unknown").ok() == ""
+def test_a_variable_asks_where_the_configuration_believes_it(
+    docker: Docker, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    """The way that is left without annotations and without a script: `docker run --env`."""
+    options = ["--rm", "--runtime=shim", "--env=TEST_DEVICES=one"]
+    assert seen(docker.run(*options, script=device.probe).ok()) == WITHOUT
+    (sandbox.scratch / "etc-shim/config.toml").write_text(
+        f'[sources]\nenvironment = "any"\n[sources.variables]\nTEST_DEVICES = "{KIND}"\n', encoding="ascii"
+    )
+    assert seen(docker.run(*options, script=device.probe).ok()) == WITH
 
 
 def test_a_low_level_runtime_that_is_missing_is_named_to_the_user(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from engines.harness import programs
-from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, seen
-from engines.harness.images import WAIT
+from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, repeated, seen
+from engines.harness.installation import Installation
 from engines.harness.podman import Podman
 from engines.harness.runtimes import RuntimeName
 from engines.harness.sandbox import Sandbox
@@ -41,29 +41,19 @@ def test_a_container_that_asks_for_nothing_gets_nothing(podman: Podman, device: 
     assert device.hook_state() is None
 
 
-def test_the_life_of_an_ordinary_container(podman: Podman) -> None:
-    podman.run("--detach", "--name=ordinary", script=WAIT).ok()
-    assert podman("exec", "--env=WORD=hello", "ordinary", "/bin/sh", "-c", "echo $WORD").ok() == "hello\n"
-    podman("restart", "--time=5", "ordinary").ok()
-    podman("stop", "--time=5", "ordinary").ok()
-    assert podman("inspect", "--format={{.State.ExitCode}}", "ordinary").ok() == "0\n"
-    podman("rm", "ordinary").ok()
-
-
-def test_a_container_keeps_its_device_over_a_restart(podman: Podman, device: FakeDevice) -> None:
-    podman.run("--detach", "--name=restarted", REQUEST, script=f"{device.probe}\n{WAIT}").ok()
-    podman("restart", "--time=5", "restarted").ok()
-    again = seen(podman("exec", "restarted", "/bin/sh", "-c", device.probe).ok())
-    assert again == WITH
-    podman("rm", "--force", "--time=0", "restarted").ok()
-
-
-def test_an_unknown_device_is_told_to_the_user_and_no_container_runs(podman: Podman) -> None:
-    """podman takes the log of a runtime named in runtime_supports_json for exactly one JSON object."""
-    ran = podman.run("--rm", "--name=unknown", BAD_REQUEST, script="true")
-    assert ran.status == 126
-    assert_reason(ran.err)
-    assert podman("container", "exists", "unknown").status == 1
+@pytest.mark.parametrize("asked", [[], [REQUEST]], ids=["alone", "beside ours"])
+def test_podmans_own_device_option_gives_the_device_once(
+    podman: Podman, device: FakeDevice, sandbox: Sandbox, installation: Installation, asked: list[str]
+) -> None:
+    """podman writes the edits into config.json itself and leaves no trace of the name; hooks must not run twice."""
+    device = FakeDevice(sandbox, same_path=podman.rootless)
+    device.publish()
+    installation.forget()
+    options = [f"--name=own-{len(asked)}", f"--device={NAME}", *asked]
+    assert seen(podman.run(*options, script=device.probe).ok()) == WITH
+    assert device.hook_calls() == 1
+    assert repeated(device.config()) == []
+    assert len(installation.starts()) == len(asked)
 
 
 def test_it_is_told_from_standard_error_to_a_podman_that_does_not_read_the_log(podman: Podman, linked: Path) -> None:

@@ -18,6 +18,7 @@ Value = Union[int, str, bytes, "Message", list["Value"]]
 Message = dict[int, Value]
 
 NODE, CONTAINER = 2, 1  # NamespaceMode
+RUNNING, EXITED = 1, 2  # ContainerState
 
 
 class CriError(Exception):
@@ -86,12 +87,12 @@ class Pod:
         self.id = identity
         self._config = config
 
-    def create(self, name: str, annotations: Mapping[str, str], script: str) -> str:
+    def create(self, name: str, annotations: Mapping[str, str], script: str, attempt: int = 0) -> str:
         """CreateContainer of the busybox image; the container's id."""
         image: Message = {1: images.BUSYBOX}
         security: Message = {3: {1: NODE, 2: CONTAINER}}
         config: Message = {
-            1: {1: name},
+            1: {1: name, 2: attempt},
             2: image,
             3: ["/bin/sh", "-c", script],
             10: _map(annotations),
@@ -108,9 +109,24 @@ class Pod:
         """ExecSync; the standard output."""
         return _text(self._cri.call("ExecSync", {1: container, 2: list(command), 3: 10}), 1)
 
+    def update(self, container: str, memory: int) -> None:
+        """UpdateContainerResources, with a limit of memory in bytes."""
+        self._cri.call("UpdateContainerResources", {1: container, 2: {4: memory}})
+
+    def status(self, container: str) -> tuple[int, int]:
+        """ContainerStatus: the state, such as RUNNING, and the exit status."""
+        (status,) = self._cri.call("ContainerStatus", {1: container})[1]
+        assert isinstance(status, bytes)
+        (state,), (code,) = (decode(status).get(number, [0]) for number in (3, 7))
+        return int(state), int(code)
+
+    def stop(self, container: str, seconds: int = 0) -> None:
+        """StopContainer, by force after so many seconds."""
+        self._cri.call("StopContainer", {1: container, 2: seconds})
+
     def remove_container(self, container: str) -> None:
-        """StopContainer without grace, then RemoveContainer."""
-        self._cri.call("StopContainer", {1: container})
+        """RemoveContainer, stopped before by force."""
+        self.stop(container)
         self._cri.call("RemoveContainer", {1: container})
 
     def remove(self) -> None:

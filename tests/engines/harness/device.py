@@ -8,6 +8,8 @@ rules allow it and "Operation not permitted" when not. So the tests see the rule
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ WITHOUT = dict.fromkeys(WITH, "absent")
 
 HOOK = """#!/bin/sh
 { echo "$SHIM_TEST_HOOK"; /bin/cat; } > "$1"
+echo >> "$1-calls"
 """
 
 
@@ -52,7 +55,9 @@ class FakeDevice:
         self._sandbox = sandbox
         self._directory = NODE_DIRECTORY if same_path else "/dev/shim"
         self._hook_output = sandbox.scratch / "tmp/hook-output"
-        self._hook_output.unlink(missing_ok=True)
+        self._hook_calls = sandbox.scratch / "tmp/hook-output-calls"
+        for file in (self._hook_output, self._hook_calls):
+            file.unlink(missing_ok=True)
         host = sandbox.scratch / "host"
         if not (host / "hook").exists():
             (host / "data").mkdir()
@@ -78,7 +83,8 @@ class FakeDevice:
             "env": ["SHIM_TEST_HOOK=called"],
         }
         edits = {"env": ["SHIM_TEST=one"], "deviceNodes": nodes, "mounts": [data], "hooks": [hook]}
-        return {"cdiVersion": "0.6.0", "kind": KIND, "devices": [{"name": "one", "containerEdits": edits}]}
+        # podman 4.3's own CDI reads no newer version
+        return {"cdiVersion": "0.5.0", "kind": KIND, "devices": [{"name": "one", "containerEdits": edits}]}
 
     def publish(self, directory: str = "etc-cdi") -> Path:
         """Write the spec to /etc/cdi ("etc-cdi") or /var/run/cdi ("run-cdi"); the file as seen from outside."""
@@ -98,6 +104,33 @@ class FakeDevice:
         word, _, state = self._hook_output.read_text(encoding="utf-8").partition("\n")
         decoded: dict[str, Any] = json.loads(state)
         return decoded if word == "called" else None
+
+    def hook_calls(self) -> int:
+        """How often the hook has run: once in each start of a container, unless something has put it in twice."""
+        return self._hook_calls.stat().st_size if self._hook_calls.exists() else 0
+
+    def config(self) -> dict[str, Any]:
+        """The config.json of the container for which the hook ran last, as long as there is one."""
+        state = self.hook_state()
+        assert state is not None, "no container was given the device"
+        decoded: dict[str, Any] = json.loads(Path(state["bundle"], "config.json").read_bytes())
+        return decoded
+
+
+def repeated(config: Mapping[str, Any]) -> list[str]:
+    """What a config.json holds more than once: variables by name, nodes, mounts, hooks, device rules.
+
+    Of the rules those behind the last denial count: docker denies again what it has allowed in between.
+    """
+    linux = config["linux"]
+    rules = linux["resources"].get("devices", [])
+    decided = max((number for number, rule in enumerate(rules) if not rule["allow"]), default=-1) + 1
+    found = [variable.partition("=")[0] for variable in config["process"]["env"]]
+    found += [node["path"] for node in linux.get("devices", [])]
+    found += [json.dumps(rule, sort_keys=True) for rule in rules[decided:]]
+    found += [mount["destination"] for mount in config["mounts"]]
+    found += [json.dumps([stage, hook]) for stage, hooks in config.get("hooks", {}).items() for hook in hooks]
+    return [entry for entry, times in Counter(found).items() if times > 1]
 
 
 def seen(output: str) -> dict[str, str]:

@@ -73,10 +73,14 @@ class Docker:
         """Call docker."""
         return self._sandbox.run(self._docker, "--host", self._socket, *arguments, stdin=stdin)
 
-    def run(self, *options: str | Path, script: str, stdin: str = "") -> Result:
-        """`docker run` of the shell script in a new container."""
+    def run(self, *options: str | Path, script: str, stdin: str = "", verb: str = "run") -> Result:
+        """`docker run`, or `docker create`, of the shell script in a new container."""
         command = ["/bin/sh", "-c", script]
-        return self("run", "--network=none", *options, images.BUSYBOX, *command, stdin=stdin)
+        return self(verb, "--network=none", *options, images.BUSYBOX, *command, stdin=stdin)
+
+    def records(self) -> set[str]:
+        """The containers that got something, as the launcher has noted them for exec."""
+        return set(self._sandbox.run("ls", "/run/shim/c").out.split())
 
     def stop(self) -> None:
         """Stop the daemon and, with it, its containerd."""

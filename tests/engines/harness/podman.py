@@ -91,7 +91,7 @@ class Podman:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="ascii")
 
-    def __call__(self, *arguments: str | Path) -> Result:
+    def __call__(self, *arguments: str | Path, stdin: str = "") -> Result:
         """Call podman."""
         directory = self.directory
         env = {
@@ -102,20 +102,35 @@ class Podman:
             "TMPDIR": f"{directory}/copy",
             "XDG_RUNTIME_DIR": f"{directory}/xdg",
         }
-        return self._sandbox.run(self._podman, *arguments, user=self._user, env=env)
+        return self._sandbox.run(self._podman, *arguments, user=self._user, env=env, stdin=stdin)
 
-    def run(self, *options: str | Path, script: str, runtime: str | Path = "shim", hooks: Path | None = None) -> Result:
-        """`podman run` of the shell script in a new container.
+    def run(
+        self,
+        *options: str | Path,
+        script: str,
+        runtime: str | Path = "shim",
+        hooks: Path | None = None,
+        stdin: str = "",
+        verb: str = "run",
+    ) -> Result:
+        """`podman run`, or `podman create`, of the shell script in a new container.
 
         Arguments:
             options: of `podman run`.
             script: what the container does.
             runtime: the OCI runtime, by name or path.
             hooks: the directory of hooks instead of the system's.
+            stdin: what the container reads with `--interactive`.
+            verb: "run" or "create".
         """
         chosen = [f"--runtime={runtime}"]
         chosen += [] if hooks is None else [f"--hooks-dir={hooks}"]
-        return self(*chosen, "run", *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script)
+        return self(*chosen, verb, *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script, stdin=stdin)
+
+    def records(self) -> set[str]:
+        """The containers that got something, as the launcher has noted them for exec."""
+        place = self.directory / "xdg/shim/c" if self.rootless else "/run/shim/c"
+        return set(self._sandbox.run("ls", place).out.split())
 
     def close(self) -> None:
         """Remove every container."""

@@ -78,7 +78,11 @@ class Runtime:
 
     def __call__(self, *arguments: str | Path, cwd: str | Path = "/") -> Result:
         """Call it with global options and a verb."""
-        return self._sandbox.run(self._command, *self._root, *arguments, cwd=cwd)
+        return self._sandbox.run(*self.argv(*arguments), cwd=cwd)
+
+    def argv(self, *arguments: str | Path) -> list[str | Path]:
+        """The command line of such a call."""
+        return [self._command, *self._root, *arguments]
 
     def start_and_wait(self, bundle: Bundle, *options: str | Path, cwd: str | Path = "/") -> Result:
         """`create` with the options given, then `start`: what the container printed until it ended, then delete it.
@@ -86,7 +90,7 @@ class Runtime:
         The result is that of `create` when that failed.
         """
         out, err = bundle.directory / "out", bundle.directory / "err"
-        argv = [self._command, *self._root, "create", *options, bundle.id]
+        argv = self.argv("create", *options, bundle.id)
         with out.open("wb") as stdout, err.open("wb") as stderr:
             created = subprocess.run(
                 self._sandbox.command(*argv, cwd=cwd),
