@@ -26,6 +26,7 @@ class Call:
         bundle: value of --bundle, "" when the working directory is the bundle.
         config: a file other than the bundle's config.json, relative to the working directory, "" without one.
         process: value of exec's --process, "" without one, and when only a question is asked.
+        resources: value of update's --resources, likewise.
         id: the container's id, "" when missing.
         root: value of --root, "" when not given.
         log: the file of --log, "" when not given, or when crun's log goes to journald or syslog.
@@ -46,6 +47,7 @@ class Call:
         "log",
         "log_format",
         "process",
+        "resources",
         "root",
         "unknown",
         "verb",
@@ -58,6 +60,7 @@ class Call:
         self.bundle = _text(found.bundle)
         self.config = _text(found.config)
         self.process = _text(found.process)
+        self.resources = _text(found.resources)
         self.id = _text(found.id)
         self.root = _text(found.root)
         self.log = _text(found.log)

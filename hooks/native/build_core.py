@@ -10,7 +10,7 @@ struct call {
     const char *verb;
     int at;
     bool injects;
-    const char *bundle, *config, *process, *id, *root, *log, *log_format, *unknown;
+    const char *bundle, *config, *process, *resources, *id, *root, *log, *log_format, *unknown;
     int devices, kept;
 };
 enum grammar grammar_of(const char *path);

@@ -16,9 +16,9 @@
 #include <string.h>
 
 /* Where an option may stand: before the verb, or behind this verb. */
-enum place { GLOBAL = 1, CREATE = 2, RUN = 4, RESTORE = 8, EXEC = 16 };
+enum place { GLOBAL = 1, CREATE = 2, RUN = 4, RESTORE = 8, EXEC = 16, UPDATE = 32 };
 
-enum meaning { OTHER, BUNDLE, CONFIG, PROCESS, ROOT, LOG, LOG_FORMAT, DEVICE, HELP, VERSION };
+enum meaning { OTHER, BUNDLE, CONFIG, PROCESS, RESOURCES, ROOT, LOG, LOG_FORMAT, DEVICE, HELP, VERSION };
 
 /* Whether a value follows; one that may follow stands in the same word, or there is none. */
 enum takes { NOTHING, MAYBE, VALUE };
@@ -33,6 +33,7 @@ struct option {
 
 #define ALL (CREATE | RUN | RESTORE) /* what makes a container */
 #define EVERY (ALL | EXEC)
+#define READ (EVERY | UPDATE) /* what is read to its end */
 
 /* Of options that begin alike the first row is taken: what every crun has stands before what newer ones added. */
 static const struct option options[] = {
@@ -48,9 +49,9 @@ static const struct option options[] = {
     { "cgroup-manager", 0, VALUE,       { 0,                    GLOBAL },                 OTHER },
     { "version", 'v', NOTHING,          { GLOBAL,               GLOBAL },                 VERSION },
     { "version", 'V', NOTHING,          { 0,                    GLOBAL },                 VERSION },
-    { "help", 'h', NOTHING,             { GLOBAL | EVERY,       0 },                      HELP },
-    { "help", '?', NOTHING,             { 0,                    GLOBAL | EVERY },         HELP },
-    { "usage", 0, NOTHING,              { 0,                    GLOBAL | EVERY },         HELP },
+    { "help", 'h', NOTHING,             { GLOBAL | READ,        0 },                      HELP },
+    { "help", '?', NOTHING,             { 0,                    GLOBAL | READ },          HELP },
+    { "usage", 0, NOTHING,              { 0,                    GLOBAL | READ },          HELP },
     { "bundle", 'b', VALUE,             { ALL,                  ALL },                    BUNDLE },
     { "config", 0, VALUE,               { CREATE | RUN,         0 },                      CONFIG },
     { "config", 'f', VALUE,             { 0,                    CREATE | RUN },           CONFIG },
@@ -59,7 +60,7 @@ static const struct option options[] = {
     { "pidfd-socket", 0, VALUE,         { CREATE | RUN | EXEC,  0 },                      OTHER },
     { "pid-file", 0, VALUE,             { EVERY,                EVERY },                  OTHER },
     { "preserve-fds", 0, VALUE,         { CREATE | RUN | EXEC,  CREATE | RUN | EXEC },    OTHER },
-    { "program-name", 0, VALUE,         { 0,                    GLOBAL | EVERY },         OTHER }, /* argp's own */
+    { "program-name", 0, VALUE,         { 0,                    GLOBAL | READ },          OTHER }, /* argp's own */
     { "keep", 0, NOTHING,               { RUN,                  RUN },                    OTHER },
     { "no-pivot", 0, NOTHING,           { ALL,                  CREATE | RUN },           OTHER },
     { "no-subreaper", 0, NOTHING,       { RUN | RESTORE | EXEC, CREATE | RUN },           OTHER },
@@ -89,6 +90,25 @@ static const struct option options[] = {
     { "no-new-privs", 0, NOTHING,       { EXEC,                 EXEC },                   OTHER },
     { "cgroup", 0, VALUE,               { EXEC,                 EXEC },                   OTHER },
     { "ignore-paused", 0, NOTHING,      { EXEC,                 0 },                      OTHER },
+    { "resources", 'r', VALUE,          { UPDATE,               UPDATE },                 RESOURCES },
+    { "blkio-weight", 0, VALUE,         { UPDATE,               UPDATE },                 OTHER },
+    { "cpu-period", 0, VALUE,           { UPDATE,               UPDATE },                 OTHER },
+    { "cpu-quota", 0, VALUE,            { UPDATE,               UPDATE },                 OTHER },
+    { "cpu-burst", 0, VALUE,            { UPDATE,               UPDATE },                 OTHER },
+    { "cpu-share", 0, VALUE,            { UPDATE,               UPDATE },                 OTHER },
+    { "cpu-rt-period", 0, VALUE,        { UPDATE,               UPDATE },                 OTHER },
+    { "cpu-rt-runtime", 0, VALUE,       { UPDATE,               UPDATE },                 OTHER },
+    { "cpu-idle", 0, VALUE,             { UPDATE,               UPDATE },                 OTHER },
+    { "cpuset-cpus", 0, VALUE,          { UPDATE,               UPDATE },                 OTHER },
+    { "cpuset-mems", 0, VALUE,          { UPDATE,               UPDATE },                 OTHER },
+    { "kernel-memory", 0, VALUE,        { UPDATE,               UPDATE },                 OTHER },
+    { "kernel-memory-tcp", 0, VALUE,    { UPDATE,               UPDATE },                 OTHER },
+    { "memory", 0, VALUE,               { UPDATE,               UPDATE },                 OTHER },
+    { "memory-reservation", 0, VALUE,   { UPDATE,               UPDATE },                 OTHER },
+    { "memory-swap", 0, VALUE,          { UPDATE,               UPDATE },                 OTHER },
+    { "pids-limit", 0, VALUE,           { UPDATE,               UPDATE },                 OTHER },
+    { "l3-cache-schema", 0, VALUE,      { UPDATE,               UPDATE },                 OTHER },
+    { "mem-bw-schema", 0, VALUE,        { UPDATE,               UPDATE },                 OTHER },
 };
 
 /* Ours. Not in the table: it takes no part in crun's abbreviations, whose meaning it must not change. */
@@ -238,6 +258,8 @@ static void note(enum grammar grammar, const struct word *word, const char *valu
         call->config = config_path(grammar, value);
     if (word->meaning == PROCESS)
         call->process = *value ? value : NULL;
+    if (word->meaning == RESOURCES)
+        call->resources = *value ? value : NULL;
     if (word->meaning == ROOT)
         call->root = value;
     if (word->meaning == LOG)
@@ -249,7 +271,7 @@ static void note(enum grammar grammar, const struct word *word, const char *valu
 static int place_of(const char *verb)
 {
     static const struct { const char *name; int place; } verbs[] = {
-        { "create", CREATE }, { "run", RUN }, { "restore", RESTORE }, { "exec", EXEC },
+        { "create", CREATE }, { "run", RUN }, { "restore", RESTORE }, { "exec", EXEC }, { "update", UPDATE },
     };
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         if (strcmp(verb, verbs[i].name) == 0)
@@ -258,13 +280,16 @@ static int place_of(const char *verb)
 }
 
 /* How much a verb is to us. */
-static enum { NO_MATTER, EXECUTES, MAKES } weight(const char *verb)
+static enum { NO_MATTER, GOES_ON, MAKES } weight(const char *verb)
 {
     int place = place_of(verb);
-    return place & ALL ? MAKES : place == EXEC ? EXECUTES : NO_MATTER;
+    return place & ALL ? MAKES : place ? GOES_ON : NO_MATTER;
 }
 
-/* Of several readings the first counts that makes a container, then the first that is an exec, else the first. */
+/*
+ * Of several readings the first counts that makes a container, then the first that goes on with one (exec and
+ * update), else the first.
+ */
 static void take_verb(int at, char *const argv[], struct call *call)
 {
     if (call->verb && weight(call->verb) >= weight(argv[at]))
@@ -364,5 +389,5 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
     if (!call->injects)
         call->unknown = NULL;
     if (!acts)
-        call->process = NULL;
+        call->process = call->resources = NULL;
 }

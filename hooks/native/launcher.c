@@ -7,13 +7,15 @@
  *     a verb that makes no container             -> the low-level runtime
  *     a create in which nothing asks             -> the low-level runtime
  *     a create in which something may ask        -> Python, with what was found out here
- *     an exec into a container with a record     -> Python, the same
+ *     an exec or update with a file for
+ *       a container with a record                -> Python, the same
  *
  * What is said of create holds for run and restore.
  *
- * Whoever goes on gets this process: same pid, environment, descriptors, umask, working directory; stdin is never
- * read. The program is static: LD_PRELOAD and LD_LIBRARY_PATH mean nothing to it. For Python these variables are
- * renamed, so that they mean nothing there either; Python gives them back to the low-level runtime.
+ * Whoever goes on gets this process: same pid, environment, descriptors, umask, working directory; stdin is not
+ * read here (Python reads it for such an update, and puts the same or more in its place). The program is static:
+ * LD_PRELOAD and LD_LIBRARY_PATH mean nothing to it. For Python these variables are renamed, so that they mean nothing
+ * there either; Python gives them back to the low-level runtime.
  *
  * All memory is static. Read from the bottom: main() is the table above.
  */
@@ -71,7 +73,7 @@ static const char *last_part(const char *path)
 
 /*
  * The command line of the low-level runtime, where it goes on if Python cannot: an exec only lacks a variable then,
- * and it may be the probe on which a healthy container's life depends.
+ * and it may be the probe on which a healthy container's life depends. An update goes on likewise.
  */
 static char **otherwise;
 
@@ -474,6 +476,7 @@ __attribute__((noreturn)) static void become_create(const char *name, char *cons
     /* a plain name is crun's word for the bundle's file; here it is one in the working directory */
     add_key(call.config && !strchr(call.config, '/') ? "config=./" : "config=", call.config);
     add_key("process=", call.process);
+    add_key("resources=", call.resources);
     add_key("id=", call.id);
     add_key("root=", call.root);
     add_key("key=", record);
@@ -520,7 +523,7 @@ int main(int argc, char *argv[])
     record_key(record, name, call.root, call.id);
     if (call.injects && may_ask())
         become_create(name, kept, devices);
-    if (call.process && call.id && has_record(record)) {
+    if ((call.process || call.resources) && call.id && has_record(record)) {
         otherwise = kept;
         become_create(name, kept, devices);
     }

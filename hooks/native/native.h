@@ -54,6 +54,7 @@ struct call {
     const char *bundle;     /* NULL also for runc's empty --bundle, which means the working directory too */
     const char *config;     /* a file other than the bundle's config.json, relative to the working directory */
     const char *process;    /* exec's process file, unless only a question is asked */
+    const char *resources;  /* update's file of resources, "-" for standard input, likewise */
     const char *id;         /* the last operand; of exec the first */
     const char *root;
     const char *log;        /* a path that can be written to: never crun's journald: or syslog: */

@@ -9,8 +9,8 @@ asked never starts without.
 Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
 place: what reads the files (shim.create.known, where the index is missing or stale), what places network interfaces
 (shim.create.netdevices, where a plan has them), the compatibility sources (shim.create.compat, where one is switched
-on), user namespaces, folding and exec (below), trust (shim.create.rules, where a plan has hooks). Nothing here starts a
-process or opens a device.
+on), user namespaces, folding, exec and update (below), trust (shim.create.rules, where a plan has hooks). Nothing here
+starts a process or opens a device.
 """
 
 from __future__ import annotations
@@ -78,6 +78,11 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
         from shim.create import process  # late: no create needs it
 
         process.complete(call)
+        return
+    if call.verb == "update":
+        from shim.create import resources  # late: no create needs it
+
+        resources.complete(call)
         return
     found, served, trouble = what_is_known()
     story.file = found.log_file

@@ -49,7 +49,7 @@ def add(plan: Plan, config: Json) -> Json:
     nodes = _collect(blocks, "deviceNodes")
     edits.add_env(result, _collect(blocks, "env"))
     _add_nodes(result, [node for node in nodes if not node.get("bind")])
-    _add_rules(result, nodes)
+    add_rules(result, nodes)
     edits.add_net_devices(result, _new_net_devices(result, _collect(blocks, "netDevices")))
     _add_mounts(result, [node for node in nodes if node.get("bind")], _collect(blocks, "mounts"))
     edits.add_hooks(result, _new_hooks(result, _collect(blocks, "hooks")))
@@ -106,7 +106,15 @@ def _says_as_much(entry: Json, wanted: Json) -> bool:
     return wanted.keys() <= entry.keys() and all(entry[name] == wanted[name] for name in ("type", "major", "minor"))
 
 
-def _add_rules(config: Json, nodes: list[Json]) -> None:
+def add_rules(config: Json, nodes: list[Json]) -> None:
+    """Append the cgroup rules of nodes that the config does not have.
+
+    Arguments:
+        config: changed in place, down to the sections that hold the rules, which become new ones.
+        nodes: resolved nodes of a plan.
+    Raises:
+        CdiError: CONFIG_JSON, when one of these sections has another type.
+    """
     wanted = [rule for rule in map(edits.cgroup_rule, nodes) if rule]
     # A rule counts from its place on: one in front of a later denial opens nothing any more.
     present: set[str] = set()

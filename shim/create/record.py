@@ -1,8 +1,8 @@
-"""The record of an injection, for `exec` and `shim explain`: /run/shim/c/KEY. HOT.
+"""The record of an injection, for `exec`, `update` and `shim explain`: /run/shim/c/KEY. HOT.
 
 Engines take the environment of `exec` from records of their own, not from config.json, so what a device sets there is
 not seen. So each create that injects leaves a record, and each exec looks for one: where there is none, which costs one
-failed open, exec is passed on as it is.
+failed open, exec is passed on as it is. An update of resources looks for it, too, for the rules of the devices.
 
 KEY names a container as the runtime's caller does; it is the short name (shim.host.identity) of these bytes:
 
@@ -16,7 +16,7 @@ plan, the hooks that create did itself, and for each variable its new and old va
 has that identity. The first line stands alone so that cleaning up need not decode the rest: nobody tells us when a
 container is deleted, so each injecting create looks at up to 16 records and unlinks those whose bundle is gone.
 
-Everything here fails silently: without a record, exec is what it would be without shim.
+Everything here fails silently: without a record, exec and update are what they would be without shim.
 """
 
 from __future__ import annotations

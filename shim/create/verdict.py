@@ -14,13 +14,14 @@ class Invocation:
         low: path of the low-level runtime to become.
         name: last part of the launcher's argv[0], for example "shim-crun".
         launcher: path of the launcher.
-        verb: "create", "run", "restore" or "exec".
+        verb: "create", "run", "restore", "exec" or "update".
         bundle: the bundle directory, "." when the command line names none.
         config: path of the config.json.
         id: the container's id, "" when missing.
         root: value of --root, "" when not given.
         key: names the container's record (shim.create.record), "" when the launcher gave none.
         process: value of exec's --process, "" when not given.
+        resources: value of update's --resources, "" when not given.
         log: value of --log, "" when not given.
         log_format: "text" or "json".
         devices: values of --device, in order.
@@ -43,6 +44,7 @@ class Invocation:
         "low",
         "name",
         "process",
+        "resources",
         "root",
         "unknown",
         "verb",
@@ -73,6 +75,7 @@ class Invocation:
         self.root = said.get("root", "")
         self.key = said.get("key", "")
         self.process = said.get("process", "")
+        self.resources = said.get("resources", "")
         self.log = said.get("log", "")
         self.log_format = said.get("log-format", "text")
         self.unknown = said.get("unknown", "")

@@ -89,6 +89,7 @@ def test_a_container_of_a_pod_has_its_device_as_long_as_it_lives_and_so_has_the_
         container = pod.create(f"life-{attempt}", {KEY: NAME}, f"{device.probe}\n{WAIT}", attempt)
         pod.start(container)
         assert seen(cri.output(f"life-{attempt}", "gate=")) == WITH
+        pod.update(container, memory=64 << 20)
         assert seen(pod.execute(container, "/bin/sh", "-c", device.probe)) == WITH
         assert pod.status(container) == (RUNNING, 0)
         assert device.hook_calls() == attempt + 1

@@ -64,10 +64,20 @@ RUNC_RESTORE = {
     "help": False,
     "h": False,
 }
+CRUN_UPDATE = [
+    *("resources", "blkio-weight", "cpu-period", "cpu-quota", "cpu-share", "cpu-rt-period", "cpu-rt-runtime"),
+    *("cpuset-cpus", "cpuset-mems", "kernel-memory", "kernel-memory-tcp", "memory", "memory-reservation"),
+    *("memory-swap", "pids-limit"),
+]
+# Debian's runc 1.1: all take a value
+RUNC_UPDATE = dict.fromkeys(
+    [*(set(CRUN_UPDATE) - {"kernel-memory", "kernel-memory-tcp"}), "r", "l3-cache-schema", "mem-bw-schema"], True
+) | {"help": False, "h": False}
 RUNC_VERBS = {
     "create": RUNC_CREATE,
     "run": RUNC_CREATE | {"detach": False, "d": False, "keep": False, "no-subreaper": False},
     "restore": RUNC_RESTORE,
+    "update": RUNC_UPDATE,
 }
 RUNC_EXEC = {
     "console-socket": True,
@@ -108,6 +118,7 @@ CRUN_VERBS = {
     "create": ("b:f:?", [*CRUN_CREATE, "no-new-keyring", *CRUN_ALWAYS]),
     "run": ("b:f:d?", [*CRUN_CREATE, "no-new-keyring", "detach", *CRUN_ALWAYS]),
     "restore": ("b:d?", [*CRUN_RESTORE, *CRUN_ALWAYS]),
+    "update": ("r:?", [*(f"{name}=" for name in CRUN_UPDATE), *CRUN_ALWAYS]),
 }
 # option -> its letter, and "" for no value, ":" for one, "::" for one that may stand in the same word
 CRUN_EXEC = {
@@ -133,7 +144,7 @@ CRUN_EXEC = {
 
 @dataclass
 class Accepted:
-    """A create, run, restore or exec that the runtime goes on with."""
+    """A create, run, restore, exec or update that the runtime goes on with."""
 
     verb: str
     at: int
@@ -175,7 +186,8 @@ def _go_flags(known: dict[str, bool], words: list[str]) -> tuple[dict[str, str],
 
 
 def _one_form_each(values: dict[str, str]) -> None:
-    for long in ("bundle", "detach", "help", "version", "process", "env", "tty", "user", "additional-gids", "cap"):
+    exec_only = ("process", "env", "tty", "user", "additional-gids", "cap")
+    for long in ("bundle", "detach", "help", "version", "resources", *exec_only):
         if long in values and long[0] in values:
             raise RefusedError(long)
         if long[0] in values:
@@ -313,11 +325,8 @@ def crun(argv: list[str]) -> Accepted | None:
     said = {name.lstrip("-"): value for name, value in values + found}
     if len(operands) != 1 or said.keys() & {"help", "usage", "?", "version", "v", "V"}:
         return None
-    said |= {
-        long: value for name, value in found for short, long in (("-b", "bundle"), ("-f", "config")) if name == short
-    }
     for name, value in found:  # the last one wins, whichever form it has
-        long = {"-b": "bundle", "--bundle": "bundle", "-f": "config", "--config": "config"}.get(name)
-        if long:
+        long = {"-b": "bundle", "-f": "config", "-r": "resources"}.get(name, name[2:])
+        if long in {"bundle", "config", "resources"}:
             said[long] = value
     return Accepted(rest[0], len(argv) - len(rest), operands[0], said)

@@ -127,6 +127,22 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
     ("an exec behind an unknown option", "runc", "runc --new v exec -p /p x", {"verb": "exec", "process": "/p"}),
     ("a create counts before an exec", "runc", "runc --new exec create x", {"verb": "create", "unknown": "--new"}),
     ("a process file of another verb is none", "runc", "runc create -p /p x", {"process": ""}),
+    # --- update
+    (
+        "update has a file of resources",
+        "runc",
+        "runc --root /r update --resources /f x",
+        {"verb": "update", "resources": "/f", "id": "x", "root": "/r", "injects": False},
+    ),
+    ("or standard input", "crun", "crun update -r - x", {"resources": "-", "id": "x"}),
+    ("by its letter and in one word", "crun", "crun update -r/f x", {"resources": "/f", "id": "x"}),
+    ("by crun's abbreviation", "crun", "crun update --reso=/f x", {"resources": "/f", "id": "x"}),
+    ("limits one by one are no file", "runc", "runc update --memory 64 --cpu-share 5 x", {"resources": "", "id": "x"}),
+    ("behind the id, too", "runc", "runc update x --resources=-", {"resources": "-", "id": "x"}),
+    ("an empty one is none", "runc", "runc update --resources= x", {"resources": "", "id": "x"}),
+    ("a question has none", "runc", "runc update --resources - --help x", {"resources": ""}),
+    ("resources of another verb are none", "runc", "runc exec -r - x", {"resources": ""}),
+    ("an update behind an unknown option", "runc", "runc --new v update -r - x", {"verb": "update", "resources": "-"}),
     (
         "an option of the other runtime is read as there",
         "runc",
@@ -233,7 +249,7 @@ def _help(*command: str) -> str:
 def _printed_options() -> list[tuple[str, str, str, bool]]:
     """Every option in the help texts: runtime, verb ("" for a global one), option, whether it takes a value."""
     found = []
-    for verb in ("", "create", "run", "restore", "exec"):
+    for verb in ("", "create", "run", "restore", "exec", "update"):
         words = [verb] if verb else []
         for line in _help("runc", *words, "--help").splitlines():
             if match := re.match(r"   (--[a-z-]+)( value)?(?:, (-\w)\2?)?  ", line):
@@ -265,12 +281,16 @@ def test_the_help_texts_are_understood() -> None:
 def test_every_printed_option_is_known(runtime: str, verb: str, option: str, takes_value: bool) -> None:
     """An option that takes a value swallows the word behind it; one that takes none leaves it to be what it is."""
     if option.lstrip("-") in {"help", "h", "?", "usage", "version", "v", "V"}:
-        words = [verb, "-p", "p", option] if verb == "exec" else [verb, option] if verb else [option, "create"]
-        call = core.parse_call([runtime, *words, "x"], runtime)
-        assert (call.injects, call.process) == (False, "")
+        asked = {"exec": [verb, "-p", "p", option], "update": [verb, "-r", "-", option], "": [option, "create"]}
+        call = core.parse_call([runtime, *asked.get(verb, [verb, option]), "x"], runtime)
+        assert (call.injects, call.process, call.resources) == (False, "", "")
     elif verb == "exec":
         call = core.parse_call([runtime, verb, option, "x", "-p", "p", "y"], runtime)
         assert (call.id, call.process) == (("y", "p") if takes_value else ("x", ""))
+    elif verb == "update":
+        call = core.parse_call([runtime, verb, option, "-r", "y", "x"], runtime)
+        said = ("-r" if takes_value else "y") if option in {"-r", "--resources"} else "" if takes_value else "y"
+        assert (call.id, call.resources) == ("x", said)
     elif verb == "restore":  # what it swallows is the end of the options
         call = core.parse_call([runtime, verb, option, "--", "--root", "y", "x"], runtime)
         assert call.root == ("y" if takes_value and runtime == "runc" else "")
@@ -297,6 +317,12 @@ def test_recorded_calls_of_engines(trace: dict[str, Any], runtime: str) -> None:
     if creates:
         assert call.bundle == argv[argv.index("--bundle") + 1]
         assert call.id == argv[-1]
+    if trace["subcommand"] == "update":
+        (given,) = (word for word in argv if word.startswith("--resources"))
+        assert call.resources == (given.partition("=")[2] or argv[argv.index("--resources") + 1])
+        assert call.id == argv[-1]
+    else:
+        assert call.resources == ""
     if trace["subcommand"] == "exec":
         assert call.process == argv[argv.index("--process") + 1]
         assert call.id == argv[-1]
@@ -409,6 +435,20 @@ CRUN_EXEC = Words(
 )
 
 
+RUNC_UPDATE = Words(
+    before=_dashed(_without_questions(models.RUNC_GLOBAL)),
+    behind=_dashed(_without_questions(models.RUNC_UPDATE)),
+    whole=_words("--root=/r --resources=- -r=/f --resources= --memory=1 --memory-swap=-1 --help=false"),
+    wrong=_words("---debug --unknown -r/f --help -v --bundle --device=x"),
+)
+CRUN_UPDATE = Words(
+    before=CRUN_BEFORE,
+    behind={f"--{name}": True for name in models.CRUN_UPDATE} | dict.fromkeys(_words("-r --res --r --bl --pi"), True),
+    whole=_words("--resources=- -r/f -r=/f --res=/f --resources= --memory=1 --memory-s=-1"),
+    wrong=_words("--mem --c -- -? -v --usage --unknown -x --= -b/b"),
+)
+
+
 def agree(argv: list[str], runtime: str, accepted: models.Accepted | None) -> None:
     """What the model's runtime accepts, the C grammar reads in the same way."""
     if accepted is None:
@@ -416,8 +456,9 @@ def agree(argv: list[str], runtime: str, accepted: models.Accepted | None) -> No
     call = core.parse_call(argv, runtime)
     assert (call.verb, call.at, call.unknown) == (accepted.verb, accepted.at, "")
     said = accepted.values
-    assert call.injects == (accepted.verb != "exec")
+    assert call.injects == (accepted.verb not in {"exec", "update"})
     assert call.process == said.get("process", "")
+    assert call.resources == said.get("resources", "")
     assert call.bundle == said.get("bundle", "")
     assert call.id == accepted.id
     assert call.root == said.get("root", "")
@@ -444,6 +485,14 @@ def test_the_grammar_agrees_with_the_model_of_crun(argv: list[str]) -> None:
 @settings(max_examples=1000, deadline=None)
 @given(RUNC_RESTORE.command_lines("restore"), CRUN_RESTORE.command_lines("restore"))
 def test_the_grammar_agrees_with_the_models_of_restore(for_runc: list[str], for_crun: list[str]) -> None:
+    agree(for_runc, "runc", models.runc(for_runc))
+    agree(for_crun, "crun", models.crun(for_crun))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(RUNC_UPDATE.command_lines("update"), CRUN_UPDATE.command_lines("update"))
+@example(["r", "update", "--memory", "-r", "x"], ["r", "update", "--memory", "-r", "x"])
+def test_the_grammar_agrees_with_the_models_of_update(for_runc: list[str], for_crun: list[str]) -> None:
     agree(for_runc, "runc", models.runc(for_runc))
     agree(for_crun, "crun", models.crun(for_crun))
 

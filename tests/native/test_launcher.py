@@ -299,9 +299,20 @@ def test_an_exec_into_a_container_with_a_record_is_pythons(world: World) -> None
     }
 
 
+@pytest.mark.parametrize(("line", "given"), [("update --resources - u", "-"), ("update u -r /f", "/f")])
+def test_an_update_of_a_container_with_a_record_is_pythons(world: World, line: str, given: str) -> None:
+    world.put(record_of("shim", "", "u"))
+    said = became_python(world.call(*line.split(), env=world.run_env)).verdict()
+    assert (said["verb"], said["id"], said["resources"]) == (["update"], ["u"], [given])
+    assert said["--"] == [str(world.runtime), *line.split()]
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        "--root /r update --memory 5 x",
+        "--root /r update --resources - y",
+        "--root /r update --resources - --help x",
         "exec -p /p x",
         "--root /r exec -p /p y",
         "--root /r/ exec -p /p x",
@@ -315,7 +326,7 @@ def test_an_exec_into_a_container_with_a_record_is_pythons(world: World) -> None
         "--root /r create x",
     ],
 )
-def test_python_is_not_started_for_an_exec_that_has_no_record_or_no_process_file(world: World, line: str) -> None:
+def test_python_is_not_started_for_one_that_has_no_record_or_no_file(world: World, line: str) -> None:
     world.put(record_of("shim", "/r", "x"))
     assert became_runtime(world.call(*line.split(), env=world.run_env)).argv[1:] == line.encode().split()
 

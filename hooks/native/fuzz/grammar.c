@@ -35,12 +35,13 @@ static void check_call(enum grammar grammar, int argc, char *const argv[])
     char *kept[MOST + 1], *devices[MOST], *rest[MOST + 1], *none[MOST];
     parse_call(grammar, argc, argv, &call, kept, devices);
     check(call.verb ? call.at > 0 && call.at < argc && argv[call.at] == call.verb : call.at == 0);
-    const char *const values[] = { call.bundle, call.config, call.process, call.id, call.root, call.log,
-                                   call.log_format, call.unknown };
+    const char *const values[] = { call.bundle, call.config, call.process, call.resources, call.id, call.root,
+                                   call.log, call.log_format, call.unknown };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         check(is_said(values[i], argc, argv));
     check(!call.injects || !strcmp(call.verb, "create") || !strcmp(call.verb, "run") || !strcmp(call.verb, "restore"));
     check(!call.process || (*call.process && !strcmp(call.verb, "exec") && !call.injects));
+    check(!call.resources || (*call.resources && !strcmp(call.verb, "update") && !call.injects));
     check(!call.devices || !strcmp(call.verb, "create") || !strcmp(call.verb, "run"));
 
     /* each of our options is one word or two; all others are there, in order */
@@ -59,6 +60,7 @@ static void check_call(enum grammar grammar, int argc, char *const argv[])
     check(again.devices == 0 && again.kept == call.kept && again.at == call.at && again.injects == call.injects);
     check(is_same(again.bundle, call.bundle) && is_same(again.config, call.config) && is_same(again.id, call.id));
     check(is_same(again.root, call.root) && is_same(again.log, call.log) && is_same(again.process, call.process));
+    check(is_same(again.resources, call.resources));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,0 +1,89 @@
+"""update: the resources of an engine get the device rules of the container's devices. Loaded for update only.
+
+An engine tells new limits as a whole `linux.resources` from its own records (`update --resources`): containerd puts its
+own list of device rules in, which does not know ours. runc reads past that list, crun obeys it, and so a container of a
+kubelet that gave it other processors would lose its devices. The launcher comes here only when the container has a
+record. Rules that are there are not added twice, and resources without a list of rules stay as they are: crun leaves
+the rules alone then.
+
+Standard input is read to its end, as the low-level runtime would, and replaced by a file in memory. Whatever is odd
+about record or resources, they stay as they are, and update goes on.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from shim.cdi import fastjson
+from shim.create import present, record
+from shim.create.bundle import Bundle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.create.verdict import Invocation
+
+    Json = dict[str, Any]
+
+_INPUT = 0
+
+
+def complete(call: Invocation, place: str = "") -> None:
+    """Complete the device rules in the resources of an update.
+
+    Arguments:
+        call: the call; its resources, and what names its record.
+        place: the directory of the records, found out when not given.
+    """
+    try:
+        place = place or record.directory()
+        entry = record.read(place, call) if place and call.key and call.resources else None
+        origins = entry["origins"] if entry else ()
+        nodes = [node for origin in origins for node in origin["edits"].get("deviceNodes") or ()]
+        if nodes and call.resources == "-":
+            _replace_input(nodes)
+        elif nodes:
+            Bundle(call.resources).edit(lambda resources: _completed(resources, nodes))
+    except Exception:  # noqa: S110  # see above; not even a defect of ours may stop it
+        pass
+
+
+def _completed(resources: Json, nodes: list[Json]) -> Json:
+    """The resources with the rules of the nodes; unchanged when they hold no rules at all."""
+    if not resources.get("devices"):
+        return resources
+    config: Json = {"linux": {"resources": resources}}
+    present.add_rules(config, nodes)
+    completed: Json = config["linux"]["resources"]
+    return completed
+
+
+def _replace_input(nodes: list[Json]) -> None:
+    fd = posix.memfd_create("resources", posix.MFD_CLOEXEC)  # first: what is read must not be lost
+    parts = []
+    while part := posix.read(_INPUT, 1 << 16):
+        parts.append(part)
+    data = _edited(b"".join(parts), nodes)
+    written = 0
+    while written < len(data):
+        written += posix.pwrite(fd, data[written:], written)  # the reader begins at the beginning
+    posix.dup2(fd, _INPUT)
+
+
+def _members(pairs: list[tuple[str, Any]]) -> Json:
+    """An object, in which no name stands twice: readers understand that differently."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a name twice")
+    return members
+
+
+def _edited(data: bytes, nodes: list[Json]) -> bytes:
+    """The bytes with the rules in them; those given when nothing is to be added, or they are not what we know."""
+    try:
+        given = fastjson.loads(data.decode("utf-8"), _members)
+        completed = _completed(given, nodes)
+    except Exception:  # the low-level runtime says what is wrong with them
+        return data
+    return fastjson.dumps(completed).encode("ascii") if completed != given else data
