@@ -6,7 +6,8 @@ Whatever uses one of these runs twice in a module, once for each low-level runti
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -17,6 +18,7 @@ from engines.harness.device import FakeDevice
 from engines.harness.docker import Docker
 from engines.harness.installation import Installation
 from engines.harness.podman import Podman
+from engines.harness.registration import Configure, Engine, by_hand
 from engines.harness.runtimes import CGROUP_MODE, Runtime, RuntimeName
 from engines.harness.sandbox import UID, Sandbox
 
@@ -82,15 +84,21 @@ def runtime(sandbox: Sandbox, shim: Path, low_level: RuntimeName) -> Runtime:
 
 
 @pytest.fixture(scope="module")
-def containerd(sandbox: Sandbox, linked: Path) -> Iterator[Containerd]:
-    engine = Containerd(sandbox, linked)
+def register(linked: Path) -> Callable[[Engine], Configure]:
+    """How an engine comes to know the launcher as `shim`: the one place that says so for all of them."""
+    return partial(by_hand, linked)
+
+
+@pytest.fixture(scope="module")
+def containerd(sandbox: Sandbox, linked: Path, register: Callable[[Engine], Configure]) -> Iterator[Containerd]:
+    engine = Containerd(sandbox, linked, register("containerd"))
     yield engine
     engine.stop()
 
 
 @pytest.fixture(scope="module")
-def docker(sandbox: Sandbox, linked: Path) -> Iterator[Docker]:
-    engine = Docker(sandbox, linked)
+def docker(sandbox: Sandbox, linked: Path, register: Callable[[Engine], Configure]) -> Iterator[Docker]:
+    engine = Docker(sandbox, linked, register("docker"))
     yield engine
     engine.stop()
 
@@ -105,18 +113,18 @@ def own(sandbox: Sandbox) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rootful(sandbox: Sandbox, linked: Path) -> Iterator[Podman]:
+def rootful(sandbox: Sandbox, register: Callable[[Engine], Configure]) -> Iterator[Podman]:
     """podman of root."""
-    engine = Podman(sandbox, linked)
+    engine = Podman(sandbox, register("podman"))
     yield engine
     engine.close()
 
 
 @pytest.fixture(scope="module")
-def rootless(sandbox: Sandbox, linked: Path, own: Path) -> Iterator[Podman]:
+def rootless(sandbox: Sandbox, register: Callable[[Engine], Configure], own: Path) -> Iterator[Podman]:
     """podman of an unprivileged user, with configuration and log of his own."""
     variables = {"XDG_CONFIG_HOME": str(own), "XDG_STATE_HOME": str(own)}
-    engine = Podman(sandbox, linked, rootless=True, runtime_env=variables)
+    engine = Podman(sandbox, register("podman"), rootless=True, runtime_env=variables)
     yield engine
     engine.close()
 

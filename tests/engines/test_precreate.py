@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ from engines.harness.sandbox import Sandbox
 pytestmark = pytest.mark.engine
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs/podman-precreate.json"
+
+
+@pytest.fixture(scope="module")
+def podman(sandbox: Sandbox) -> Iterator[Podman]:
+    """One that knows no runtime of ours."""
+    engine = Podman(sandbox)
+    yield engine
+    engine.close()
 
 
 @pytest.fixture(scope="module")
@@ -33,36 +42,36 @@ def ask(name: str) -> str:
 
 
 def test_the_container_gets_the_whole_device(
-    rootful: Podman, low_level: RuntimeName, hooks: Path, device: FakeDevice
+    podman: Podman, low_level: RuntimeName, hooks: Path, device: FakeDevice
 ) -> None:
-    assert seen(rootful.run("--rm", ask(NAME), script=device.probe, hooks=hooks, runtime=low_level).ok()) == WITH
+    assert seen(podman.run("--rm", ask(NAME), script=device.probe, hooks=hooks, runtime=low_level).ok()) == WITH
     assert device.hook_state() is not None
 
 
-def test_without_the_hook_it_gets_nothing(rootful: Podman, low_level: RuntimeName, device: FakeDevice) -> None:
+def test_without_the_hook_it_gets_nothing(podman: Podman, low_level: RuntimeName, device: FakeDevice) -> None:
     """The test above can fail."""
-    assert seen(rootful.run("--rm", ask(NAME), script=device.probe, runtime=low_level).ok()) == WITHOUT
+    assert seen(podman.run("--rm", ask(NAME), script=device.probe, runtime=low_level).ok()) == WITHOUT
 
 
 def test_a_container_that_asks_for_nothing_is_as_it_was(
-    rootful: Podman, low_level: RuntimeName, hooks: Path, device: FakeDevice
+    podman: Podman, low_level: RuntimeName, hooks: Path, device: FakeDevice
 ) -> None:
-    assert seen(rootful.run("--rm", script=device.probe, hooks=hooks, runtime=low_level).ok()) == WITHOUT
+    assert seen(podman.run("--rm", script=device.probe, hooks=hooks, runtime=low_level).ok()) == WITHOUT
 
 
 def test_started_again_it_has_the_device_once(
-    rootful: Podman, low_level: RuntimeName, hooks: Path, device: FakeDevice
+    podman: Podman, low_level: RuntimeName, hooks: Path, device: FakeDevice
 ) -> None:
     """Podman makes the config anew for each start, and calls the hook for each."""
-    rootful.run("--name=again", ask(NAME), script=device.probe, hooks=hooks, runtime=low_level).ok()
+    podman.run("--name=again", ask(NAME), script=device.probe, hooks=hooks, runtime=low_level).ok()
     for _ in range(2):
-        assert seen(rootful(f"--hooks-dir={hooks}", "start", "--attach", "again").ok()) == WITH
+        assert seen(podman(f"--hooks-dir={hooks}", "start", "--attach", "again").ok()) == WITH
 
 
 def test_what_cannot_be_given_starts_nothing_and_the_log_says_why(
-    rootful: Podman, low_level: RuntimeName, hooks: Path, sandbox: Sandbox
+    podman: Podman, low_level: RuntimeName, hooks: Path, sandbox: Sandbox
 ) -> None:
-    ran = rootful.run("--rm", ask(UNKNOWN), script="echo started", hooks=hooks, runtime=low_level)
+    ran = podman.run("--rm", ask(UNKNOWN), script="echo started", hooks=hooks, runtime=low_level)
     assert ran.status != 0
     assert ran.out == ""
     assert "exit status 1" in ran.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import images, programs
-from .registration import Configure, by_hand
+from .registration import Configure
 from .sandbox import Daemon, Result, Sandbox
 
 CONFIG = """
@@ -38,8 +38,8 @@ class Containerd:
     """One containerd daemon with the images loaded, for `ctr` and for CRI, where the default handler is "runc".
 
     Arguments:
-        runtime: the OCI runtime of `ctr run` and of the CRI handler "shim".
-        configure: makes config.toml name the runtime; None for by_hand().
+        runtime: the OCI runtime of `ctr run`, which needs no configuration.
+        configure: edits config.toml before the engine starts; without it the engine knows no runtime `shim`.
     """
 
     def __init__(self, sandbox: Sandbox, runtime: Path, configure: Configure | None = None) -> None:
@@ -54,7 +54,8 @@ class Containerd:
             text = text.replace(word, str(value))
         file = self.directory / "config.toml"
         file.write_text(text, encoding="ascii")
-        (configure or by_hand("containerd", runtime))(file)
+        if configure:
+            configure(file)
         self._daemon = Daemon(
             sandbox,
             "containerd",

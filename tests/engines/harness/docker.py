@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from . import device, images, programs
-from .registration import Configure, by_hand
+from .registration import Configure
 from .sandbox import Daemon, Result, Sandbox
 
 # What an administrator can put before a runtime: docker 20.10 has no annotations, so nothing else asks for a device.
@@ -26,8 +26,8 @@ class Docker:
     Beside the runtime `shim` it has `asks` and `asks-unknown`: the same behind a script that adds `--device`.
 
     Arguments:
-        runtime: the OCI runtime of `docker run --runtime shim`.
-        configure: makes daemon.json name the runtime; None for by_hand().
+        runtime: the OCI runtime behind the two scripts.
+        configure: edits daemon.json before the engine starts; without it the engine knows no runtime `shim`.
     """
 
     def __init__(self, sandbox: Sandbox, runtime: Path, configure: Configure | None = None) -> None:
@@ -57,7 +57,8 @@ class Docker:
         }
         file = self.directory / "daemon.json"
         file.write_text(json.dumps(settings), encoding="ascii")
-        (configure or by_hand("docker", runtime))(file)
+        if configure:
+            configure(file)
         self._daemon = Daemon(sandbox, "dockerd", [program, "--config-file", file], lambda: self("version").status == 0)
         archive = self.directory / "busybox.tar"
         images.write_image(archive, images.BUSYBOX)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import images, programs
-from .registration import Configure, by_hand
+from .registration import Configure
 from .sandbox import USER, Result, Sandbox
 
 CONTAINERS_CONF = """
@@ -45,20 +45,18 @@ class Podman:
     """One podman with its own storage and the busybox image loaded.
 
     Arguments:
-        runtime: the OCI runtime that podman knows as `shim`.
+        configure: edits containers.conf before the engine starts; without it the engine knows no runtime `shim`.
         rootless: run podman as the sandbox's unprivileged user.
         runtime_env: variables that the runtime gets; podman 4.3 hands on hardly any of the user's.
-        configure: makes containers.conf name the runtime; None for by_hand().
     """
 
     def __init__(
         self,
         sandbox: Sandbox,
-        runtime: Path,
+        configure: Configure | None = None,
         *,
         rootless: bool = False,
         runtime_env: Mapping[str, str] | None = None,
-        configure: Configure | None = None,
     ) -> None:
         self._podman, _ = programs.find("podman", "conmon")
         self._sandbox = sandbox
@@ -69,7 +67,8 @@ class Podman:
         environment = json.dumps([f"{name}={value}" for name, value in (runtime_env or {}).items()])
         values = {"DIRECTORY": str(self.directory), "ENVIRONMENT": environment}
         self._write("containers.conf", CONTAINERS_CONF, values)
-        (configure or by_hand("podman", runtime))(self.directory / "containers.conf")
+        if configure:
+            configure(self.directory / "containers.conf")
         self._write("storage.conf", STORAGE_CONF, values)
         self._write("registries.conf", "unqualified-search-registries = []\n", {})
         self._write("home/.config/containers/policy.json", '{"default": [{"type": "insecureAcceptAnything"}]}', {})

@@ -1,7 +1,7 @@
-"""How engines come to know the runtime under test: the one place where their configuration is made to name it.
+"""How engines come to know the runtime under test.
 
 The harness writes the configuration of an administrator who has never heard of us. A Configure then edits that file
-before the daemon starts.
+before the engine starts. Which one does is said by the fixture `register` (../conftest.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ shim = ["COMMAND"]
 """
 
 
-def by_hand(engine: Engine, runtime: Path) -> Configure:
+def by_hand(runtime: Path, engine: Engine) -> Configure:
     """What README.md tells a person to write into the engine's configuration, for the runtime of that path."""
     return partial({"containerd": _containerd, "docker": _docker, "podman": _podman}[engine], runtime)
 
