@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
-import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from shim.cdi import fastjson
 from shim.cdi.findings import CdiError, Finding
 from shim.cdi.paths import reason
+from shim.host import files
 
 
 def read_config(name: str) -> tuple[str, dict[str, Any]]:
@@ -52,25 +51,10 @@ def replace(name: str, text: str) -> None:
     Raises:
         CdiError: CONFIG_WRITE; what was there is still there.
     """
-    path = Path(name).resolve()
     try:
-        old = _status(name)
-        fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fchmod(fd, old.st_mode & 0o7777 if old else 0o644)
-                if old and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(fd, old.st_uid, old.st_gid)
-                os.fsync(fd)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        text = f"it cannot be written: {reason(error)}"
-        raise CdiError([Finding("CONFIG_WRITE", text, path=name)]) from None
+        files.write(name, text.encode("utf-8"))
+    except (OSError, ValueError) as error:
+        raise _refused(name, "it cannot be written", error) from None
 
 
 def keep_copy(name: str) -> str:
@@ -84,30 +68,27 @@ def keep_copy(name: str) -> str:
     path = Path(name).resolve()
     copy, temporary = path.with_name(f"{path.name}.bak"), path.with_name(f".{path.name}.bak-{os.getpid()}")
     try:
-        _status(name)
+        files.status(name)
         temporary.unlink(missing_ok=True)
         temporary.hardlink_to(path)
         temporary.replace(copy)
         temporary.unlink(missing_ok=True)  # rename leaves it where both are the same file already
-    except OSError as error:
-        text = f"no copy of it can be kept: {reason(error)}"
-        raise CdiError([Finding("CONFIG_WRITE", text, path=name)]) from None
+    except (OSError, ValueError) as error:
+        raise _refused(name, "no copy of it can be kept", error) from None
     return str(copy)
-
-
-def _status(name: str) -> os.stat_result | None:
-    """Of the file that is to be replaced, None where there is none. Raises OSError, and CdiError for a device."""
-    status = Path(name).stat() if Path(name).exists() else None
-    if status and not stat.S_ISREG(status.st_mode):
-        raise CdiError([Finding("CONFIG_WRITE", "it is no regular file, and nothing else is replaced", path=name)])
-    return status
 
 
 def diff(before: str, after: str, old: str, new: str) -> str:
     """What changes between two texts, in unified form; "" when nothing does."""
     lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), old, new)
-    return "".join(lines)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _error(path: str, text: str) -> CdiError:
     return CdiError([Finding("CONFIG_JSON", text, path=path)])
+
+
+def _refused(path: str, what: str, error: OSError | ValueError) -> CdiError:
+    if str(error) == files.NOT_REGULAR:
+        return CdiError([Finding("CONFIG_WRITE", str(error), path=path)])
+    return CdiError([Finding("CONFIG_WRITE", f"{what}: {reason(error)}", path=path)])

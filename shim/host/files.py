@@ -1,0 +1,82 @@
+"""Replace a file that belongs to the machine's administrator: a configuration, a config.json. Cold.
+
+Whole or not at all, and on the disk before the old one goes: a temporary file in the same directory, fsync, rename.
+What the old file had stays: owner, mode, and extended attributes such as its SELinux label and its access list
+(xattr(7)). A link is followed: the file that it leads to is replaced. (shim.host.replace writes the small files of our
+own, which are 0600 and outlive no boot.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+NOT_REGULAR = "it is no regular file, and nothing else is replaced"
+
+
+def write(path: str | Path, data: bytes, *, mode: int = 0o644) -> None:
+    """Write a file anew.
+
+    Arguments:
+        path: the file, or a link to it; its directory must exist.
+        data: its content.
+        mode: permission bits of a file that is not there yet.
+    Raises:
+        OSError: it could not be written; an old one is still there.
+        ValueError: what is there is no regular file (NOT_REGULAR), or the path holds a NUL.
+    """
+    old = status(path)  # before the link is followed: /dev/stdout leads to what has no path
+    target = Path(path).resolve()
+    fd, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            if old:
+                _copy_attributes(target, fd)
+                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(fd, old.st_uid, old.st_gid)
+            os.fchmod(fd, old.st_mode & 0o7777 if old else mode)  # last: a change of owner takes bits away
+            os.fsync(fd)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sync(target.parent)
+
+
+def status(path: str | Path) -> os.stat_result | None:
+    """Of a file that may be replaced, None where there is none.
+
+    Raises:
+        OSError: it cannot be looked at.
+        ValueError: it is no regular file (NOT_REGULAR).
+    """
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(NOT_REGULAR)
+    return found
+
+
+def sync(directory: Path) -> None:
+    """Have the disk know which names a directory holds, as far as its file system can."""
+    with contextlib.suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _copy_attributes(source: Path, fd: int) -> None:
+    """Labels and access lists, as far as this file system and our rights go."""
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(source):
+            with contextlib.suppress(OSError):
+                os.setxattr(fd, name, os.getxattr(source, name))
