@@ -15,7 +15,8 @@ MAY_IMPORT = {
     "host": set(),
     "hooks": {"cdi", "host"},
     "create": {"cdi", "host", "hooks.core"},
-    "cli": {"create", "cdi", "host", "hooks.core"},
+    "engines": {"cdi", "create.settings", "host"},
+    "cli": {"create", "cdi", "engines", "host", "hooks.core"},
 }
 ALWAYS = {""}  # shim itself: the version
 

@@ -1,0 +1,17 @@
+"""Engines: containerd, CRI-O, docker and podman learn of the runtime `shim`, and forget it again.
+
+One module an engine, each with the same functions (`model.Engine`): where its configuration lies, what that says, which
+keys register a runtime, what is wrong with it. They describe edits as keys and values and write nothing. The rest is
+common to all:
+
+    host        what the machine says: files, programs, daemons
+    tomltext, jsontext, templatetext  change single keys of a text and leave every other byte
+    tomlscan, jsonscan  where the parts of such a text stand
+    values      values by the path of their keys
+    edits       edits -> new texts, and back again
+    launcher    whether the launcher may be run as root; the link to the low-level runtime
+    journal     files written together, with what was there before
+    configure   the recipe, and its way back
+    verify      findings, from the files and from the daemon that runs
+    manifest    RuntimeClass and Pod
+"""

@@ -1,0 +1,256 @@
+"""What the machine says to the engines' modules: files, programs, daemons that run. The only door to it.
+
+A test gives a root of its own, and says which daemons run. `with_files` is the same machine with other files, so that
+what a change would come to is read by the very code that reads what is there.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shim.cdi.findings import CdiError, Finding
+from shim.cdi.paths import reason
+from shim.host.trust import Trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# As the launcher searches low-level runtimes (hooks/native/place.c)
+DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_TIMEOUT = 20  # seconds for a program that is asked something
+_LARGEST = 4 * 1024 * 1024  # bytes of a configuration file
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A process that runs.
+
+    Attributes:
+        pid: its number.
+        argv: its command line.
+        started: when, in seconds since 1970.
+        cwd: its working directory, to which paths on the command line are relative.
+        path: its PATH, "" when unknown.
+        user: whose it is, a user id of the machine.
+    """
+
+    pid: int
+    argv: tuple[str, ...]
+    started: float
+    cwd: str = "/"
+    path: str = ""
+    user: int = 0
+
+    def option(self, *names: str) -> str:
+        """The value of an option such as `--config`, also in the form `--config=VALUE`; "" when it is not given."""
+        for number, word in enumerate(self.argv[1:], 1):
+            name, equals, value = word.partition("=")
+            if name in names:
+                return value if equals else (self.argv[number + 1 : number + 2] or ("",))[0]
+        return ""
+
+
+class Host:
+    """The machine.
+
+    Arguments:
+        root: where its files lie, "/" for the machine we run on. Elsewhere no program is started.
+        files: path -> content of files that are to be taken as read; None for one that shall be missing.
+        daemons: the processes that run; found in /proc when not given.
+        user: who asks, an effective uid; our own when not given, 0 below another root.
+        environment: of who asks; our own when not given, empty below another root.
+        links: path -> target of links that are to be taken as there.
+    """
+
+    def __init__(
+        self,
+        root: str = "/",
+        files: Mapping[str, bytes | None] | None = None,
+        daemons: Sequence[Daemon] | None = None,
+        user: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        links: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = root
+        self._files = dict(files or {})
+        self._daemons = daemons
+        self._links = dict(links or {})
+        ours = root == "/"
+        self.user = user if user is not None else os.geteuid() if ours else 0
+        self.environment = dict(environment if environment is not None else os.environ if ours else {})
+
+    def with_files(self, files: Mapping[str, bytes | None], links: Mapping[str, str] | None = None) -> Host:
+        """The same machine, on which these files have that content (None: are missing), and links lead there."""
+        every = {**self._links, **(links or {})}
+        return Host(self.root, {**self._files, **files}, self._daemons, self.user, self.environment, every)
+
+    def real(self, path: str) -> Path:
+        """Where a file of the machine lies for us."""
+        return Path(self.root + path) if self.root != "/" else Path(path)
+
+    def read(self, path: str) -> bytes | None:
+        """The content of a file, None when it is missing.
+
+        Raises:
+            CdiError: ENGINE_CONFIG_UNREADABLE.
+        """
+        if path in self._files:
+            return self._files[path]
+        try:
+            with self.real(path).open("rb") as file:
+                data = file.read(_LARGEST + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            text = f"it cannot be read: {reason(error)}"
+            raise CdiError([Finding("ENGINE_CONFIG_UNREADABLE", text, path=path)]) from None
+        if len(data) > _LARGEST:
+            text = f"it has more than {_LARGEST // 1024 // 1024} MiB, which no configuration has"
+            raise CdiError([Finding("ENGINE_CONFIG_UNREADABLE", text, path=path)])
+        return data
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there."""
+        return self._files[path] is not None if path in self._files else self.real(path).exists()
+
+    def readlink(self, path: str) -> str | None:
+        """Where a link leads, None when there is none."""
+        if path in self._links:
+            return self._links[path]
+        try:
+            return str(self.real(path).readlink())
+        except OSError:
+            return None
+
+    def glob(self, pattern: str) -> list[str]:
+        """The files that a pattern with * ? [ in its parts matches, sorted; a path without those matches itself."""
+        top = Path(self.root)
+        found = {"/" + str(path.relative_to(top)) for path in top.glob(pattern.lstrip("/")) if path.is_file()}
+        found |= {path for path in self._files if fnmatch.fnmatchcase(path, pattern)}
+        return sorted(path for path in found if self.exists(path) and path.count("/") == pattern.count("/"))
+
+    def modified(self, path: str) -> float:
+        """When a file was changed last, in seconds since 1970; 0.0 when it is missing."""
+        try:
+            return self.real(path).stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def find(self, *names: str, path: str = "") -> str:
+        """The first program of these names.
+
+        Arguments:
+            names: without directory; one with a directory stands for itself.
+            path: directories that are searched first, in the form of PATH: those of a daemon, for instance.
+        Returns:
+            its path, "" when none is there. Else searched are the launcher's six directories, then our own PATH.
+        """
+        places = [*path.split(":"), *DIRECTORIES, *self.environment.get("PATH", "").split(":")]
+        for name in names:
+            for place in [""] if "/" in name else places:
+                candidate = name if "/" in name else f"{place}/{name}"
+                if candidate.startswith("/") and self._is_program(candidate):
+                    return candidate
+        return ""
+
+    def ask(self, *argv: str) -> str | None:
+        """What a program of the host says, None when it fails, is missing, or this is not the machine we run on."""
+        done = self._run(*argv)
+        return done.stdout.decode("utf-8", "replace") if done and done.returncode == 0 else None
+
+    def refusal(self, *argv: str) -> str:
+        """What a program of the host says on standard error when it fails; "" when it succeeds or cannot be asked."""
+        done = self._run(*argv)
+        return done.stderr.decode("utf-8", "replace").strip() if done and done.returncode else ""
+
+    def _run(self, *argv: str) -> subprocess.CompletedProcess[bytes] | None:
+        if self.root != "/":
+            return None
+        try:
+            return subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT, check=False, cwd="/"
+            )
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return None
+
+    def version(self, program: str) -> tuple[int, ...]:
+        """The version that `PROGRAM --version` names first, also as v1.6.20, (1, 6, 20) for instance; () for none."""
+        found = re.search(r"(?<![\w.])v?(\d+(?:\.\d+)+)", self.ask(program, "--version") or "") if program else None
+        return tuple(int(number) for number in found[1].split(".")) if found else ()
+
+    def daemons(self, name: str) -> list[Daemon]:
+        """The processes whose program has this name, the oldest first."""
+        every = list(_processes()) if self._daemons is None and self.root == "/" else self._daemons or ()
+        ours = [one for one in every if one.argv and Path(one.argv[0]).name == name]
+        return sorted(ours, key=lambda one: (one.started, one.pid))
+
+    def _is_program(self, path: str) -> bool:
+        real = self.real(path)
+        return real.is_file() and os.access(real, os.X_OK)
+
+
+def _processes() -> Iterator[Daemon]:
+    """The processes of proc(5) whose word counts: those of root and our own, each of a program that is trusted.
+
+    A command line can say anything. A container may run a `containerd` of its own with a `--config` of its choice, and
+    so may another user; what it names would be asked and written to as root.
+    """
+    now, since_boot = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    trust = Trust()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            argv = _words(entry / "cmdline")
+            # field 22 of proc(5), stat: clock ticks after boot; the second field may hold blanks and parentheses
+            ticks = int((entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[19])
+            user = entry.stat().st_uid
+            program = _program(entry, argv[0]) if user in {0, os.geteuid()} else ""
+            if not program or trust.objection(program):
+                continue
+        except (OSError, ValueError, IndexError):
+            continue
+        started = now - since_boot + ticks / os.sysconf("SC_CLK_TCK")
+        yield Daemon(int(entry.name), (program, *argv[1:]), started, *_surroundings(entry), user)
+
+
+def _program(entry: Path, called: str) -> str:
+    """The program of a process by its path here, "" for one of another root or another pid namespace: a container's.
+
+    It is the file that runs, under the name by which it was called: k3s is one file with many names.
+    """
+    try:
+        exe = str((entry / "exe").readlink())
+        is_contained = (entry / "ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()
+    except PermissionError:  # root's, and we are not root
+        return called if called.startswith("/") else ""
+    if is_contained and entry.stat().st_uid == 0:  # one's own rootless docker may have its own, too
+        return ""
+    if exe.endswith(" (deleted)"):  # it was upgraded since
+        return exe.removesuffix(" (deleted)") if (entry / "root").samefile("/") else ""
+    name = called.rpartition("/")[2]
+    for path in (called, f"{exe.rpartition('/')[0]}/{name}", exe):
+        if path.startswith("/") and Path(path).exists() and Path(path).samefile(entry / "exe"):
+            return path
+    return ""
+
+
+def _surroundings(entry: Path) -> tuple[str, str]:
+    """Working directory and PATH of a process, as far as we may see them."""
+    try:
+        cwd = str((entry / "cwd").readlink())
+        paths = [word[5:] for word in _words(entry / "environ") if word.startswith("PATH=")]
+    except OSError:
+        return "/", ""
+    return cwd, paths[0] if paths else ""
+
+
+def _words(file: Path) -> tuple[str, ...]:
+    return tuple(os.fsdecode(word) for word in file.read_bytes().rstrip(b"\0").split(b"\0"))

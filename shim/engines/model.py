@@ -1,0 +1,203 @@
+"""What the parts of shim.engines hand to each other: plain values, and the functions that each engine's module has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from shim.cdi.nearest import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.cdi.findings import Finding
+    from shim.engines.host import Daemon, Host
+
+Keys = tuple[str, ...]  # path of a key through tables or objects, for example ("plugins", "cri", "enable_cdi")
+
+ANNOTATIONS = "cdi.k8s.io/*"  # the annotations that ask for devices, in the form of containerd's filters
+
+
+@dataclass(frozen=True)
+class Put:
+    """The key has this value, whatever it had. A dict is a whole table or object that is ours alone."""
+
+    keys: Keys
+    value: Any
+
+
+@dataclass(frozen=True)
+class Add:
+    """The list at this key holds these items as well; where there is none it is made."""
+
+    keys: Keys
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What shall be different in one file.
+
+    Attributes:
+        path: the file; it may be missing.
+        form: "toml", "json", "template" for one of k3s, or "text" for a file that is ours alone.
+        steps: in the order in which they are made; none for "text".
+        head: what a new file begins with; for "text" all of it.
+    """
+
+    path: str
+    form: str
+    steps: tuple[Put | Add, ...] = ()
+    head: str = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What configure was asked for.
+
+    Attributes:
+        name: the runtime's name in the engine, which is also a RuntimeClass's handler.
+        path: absolute path of the launcher.
+        default: make it the engine's default runtime.
+        cdi: switch on the engine's own CDI support.
+        low_level: path of the runtime that the launcher becomes; "" for the one that the engine uses now.
+    """
+
+    name: str
+    path: str
+    default: bool = False
+    cdi: bool = False
+    low_level: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the configuration of an engine on this machine lies.
+
+    Attributes:
+        engine: "containerd", "crio", "docker" or "podman".
+        config: the main file; it may be missing.
+        drop_in: the file that holds our keys alone, "" where they go into `config`.
+        program: path of the engine's program, "" when it is not installed here.
+        version: of that program, as numbers, () when unknown.
+        daemon: the process that runs, None when there is none or the engine has none.
+        layout: "" for the ordinary one, else who else writes these files: "k3s", "rke2", "snap", "rootless", …
+    """
+
+    engine: str
+    config: str
+    drop_in: str = ""
+    program: str = ""
+    version: tuple[int, ...] = ()
+    daemon: Daemon | None = None
+    layout: str = ""
+
+    @property
+    def restart(self) -> str:
+        """The command that restarts the engine, whoever brought it to the machine."""
+        return _RESTARTS.get((self.engine, self.layout), f"systemctl restart {self.engine}")
+
+
+_RESTARTS = {
+    ("containerd", "k3s"): "systemctl restart k3s (on an agent: k3s-agent)",
+    ("containerd", "rke2"): "systemctl restart rke2-server (on an agent: rke2-agent)",
+    ("containerd", "k0s"): "k0s stop && k0s start",
+    ("containerd", "snap"): "microk8s stop && microk8s start",
+    ("docker", "snap"): "snap restart docker",
+    ("docker", "rootless"): "systemctl --user restart docker",
+}
+
+
+@dataclass
+class Runtime:
+    """A runtime as the configuration registers it.
+
+    Attributes:
+        name: its name there.
+        path: its program, as written; "" when the engine looks for one by itself.
+        type: containerd's and CRI-O's runtime_type, "" when not given.
+        systemd_cgroup: whether it is told to use systemd's cgroups; None when nothing says so.
+        table: everything that the configuration says about it, as read.
+        file: where it was registered last, "" when it is built into the engine.
+        line: in that file, from 1; 0 when unknown.
+    """
+
+    name: str
+    path: str = ""
+    type: str = ""
+    systemd_cgroup: bool | None = None
+    table: dict[str, Any] = field(default_factory=dict)
+    file: str = ""
+    line: int = 0
+
+
+@dataclass
+class Registry:
+    """What an engine's configuration says, all its files taken together as that engine takes them.
+
+    Attributes:
+        config_version: version of the file's form where the engine has such a thing (containerd), else 0.
+        runtimes: by name, built-in ones included.
+        default: name of the default runtime.
+        low_level: path of the low-level runtime that the default runtime comes to, as the engine finds it (an
+            unqualified name looked up on the host), "" when none is found.
+        cdi: whether the engine injects CDI devices by itself; None when that cannot be told.
+        spec_dirs: spec directories of the engine's own CDI support, the most important last; () when unknown.
+        document: the merged configuration.
+        files: that were read, in order.
+        findings: met while reading.
+    """
+
+    config_version: int = 0
+    runtimes: dict[str, Runtime] = field(default_factory=dict)
+    default: str = ""
+    low_level: str = ""
+    cdi: bool | None = None
+    spec_dirs: tuple[str, ...] = ()
+    document: dict[str, Any] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def near(self, name: str) -> str:
+        """The names of all runtimes, those that a name was probably meant for first, as text."""
+        first = nearest(name, self.runtimes)
+        return ", ".join([*first, *sorted(self.runtimes.keys() - set(first))]) or "none at all"
+
+
+class Engine(Protocol):
+    """What the module of an engine has. Nothing in it writes, and everything it knows comes from `host`.
+
+    Some have more: `dump`, which asks the engine itself what changed files would come to; `restart`, which asks the
+    daemon what it does not know yet; `hook_edits`, another way in than a runtime.
+    """
+
+    NAME: str
+
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Place:
+        """Find the engine's configuration.
+
+        Arguments:
+            host: the machine.
+            config: the main file, when the user names one.
+            drop_in: the file for our keys, when the user names one.
+        Raises:
+            CdiError: the configuration is of a kind that cannot be changed here (a remedy says what to do), or a file
+                that was named does not go with this engine.
+        """
+
+    def read(self, host: Host, place: Place) -> Registry:
+        """Read the configuration as the engine does. Missing files are no error: then its defaults hold.
+
+        Raises:
+            CdiError: a file cannot be read, or is not valid TOML or JSON.
+        """
+
+    def edits(self, host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """What registers a runtime. Edits that change nothing are dropped by the caller.
+
+        Raises:
+            CdiError: it cannot be done in this configuration.
+        """
+
+    def faults(self, host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+        """What is wrong, or will surprise, with the runtime `name` in this configuration; `registry.findings` aside."""
