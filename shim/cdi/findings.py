@@ -95,6 +95,29 @@ TABLE: dict[str, tuple[str, str]] = {
     "NETDEV_LOST": (WARNING, "`ip -d link` shows where it is and under which names"),
     "ENGINE_CONFIG_SYNTAX": (ERROR, "mend the file at that line: the engine refuses it as well"),
     "ENGINE_CONFIG_SHAPE": (ERROR, "write it as a table with a header of its own (TOML), or as an object (JSON)"),
+    "DROP_IN_UNUSED": (ERROR, "let the main file import it, or run `shim runtime configure` anew"),
+    "HANDLER_MISSING": (ERROR, "run `shim runtime configure`, or use one of the runtimes that are there"),
+    "RUNTIME_BINARY_MISSING": (ERROR, "install the program, or correct the path; `shim runtime configure` does"),
+    "RUNTIME_LOST": (
+        ERROR,
+        "nothing was written; register the runtimes in one file only, the one that is imported last",
+    ),
+    "RUNTIME_DEFAULT": (
+        WARNING,
+        "choose it for each container, or by a RuntimeClass, and give back the former default",
+    ),
+    "LAUNCHER_UNTRUSTED": (
+        ERROR,
+        "let root own it and each directory above it, writable by nobody else; `make install` puts it so",
+    ),
+    "LOWLEVEL_MISMATCH": (
+        WARNING,
+        "choose one with --low-level, or give the engine a launcher of its own with --path /usr/local/bin/shim-NAME",
+    ),
+    "LOWLEVEL_TAKEN": (ERROR, "name another launcher with --path, or say with --low-level which runtime shall be used"),
+    "RESTART_NEEDED": (WARNING, "restart the engine; containers that run are not affected"),
+    "SELINUX_DEVICES": (WARNING, "setsebool -P container_use_devices on"),
+    "CONFIG_BACKUP": (ERROR, "check owner, mode and free space of /var/lib/shim"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

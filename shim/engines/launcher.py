@@ -1,0 +1,245 @@
+"""The launcher that an engine will start as root: where it is, whose it is, and which runtime it becomes.
+
+The low-level runtime is the one that the engine uses now. The launcher learns it from a link, /etc/shim/low-level/NAME,
+where NAME is the last part of the path under which the engine starts it (hooks/native/launcher.c); so two engines with
+different runtimes need two such paths: `shim` and a link to it, `shim-crun`, which `make install` made.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shim.cdi.findings import CdiError, Finding
+from shim.cdi.paths import parent, reason
+from shim.engines.texts import edits, tomltext
+from shim.host import identity
+from shim.host.trust import Trust
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shim.engines.host import Host
+    from shim.engines.model import Registry
+
+LINKS = "/etc/shim/low-level"
+
+# Other programs that stand in front of a runtime. What they would become is what we become.
+_WRAPPERS = {
+    "nvidia-container-runtime",
+    "nvidia-container-runtime.cdi",
+    "nvidia-container-runtime.legacy",
+    "nvidia-container-runtime.experimental",
+    "amd-container-runtime",
+}
+VENDOR_FILE = "/etc/nvidia-container-runtime/config.toml"
+_VENDOR_RUNTIMES = ["runc", "crun"]  # what that program tries when its file names none
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What configure will register.
+
+    Attributes:
+        path: of the launcher, as the engine will start it.
+        low_level: the runtime that it becomes.
+        link: the link that says so, "" when none is needed.
+        linked: where that link leads now, None when it is missing.
+    """
+
+    path: str
+    low_level: str
+    link: str = ""
+    linked: str | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the link must be made or changed."""
+        return bool(self.link) and self.linked != self.low_level
+
+
+def installed() -> str:
+    """The launcher of this installation, or of this virtual environment; "" when it has none."""
+    for above in Path(__file__).parents:
+        if (above / "bin/shim").is_file():
+            return str(above / "bin/shim")
+    return ""
+
+
+def check(host: Host, path: str) -> None:
+    """Refuse a launcher that is missing, or that others than root (rootless: than the user) could change.
+
+    Arguments:
+        host: the machine.
+        path: absolute path of the launcher.
+    Raises:
+        CdiError: RUNTIME_BINARY_MISSING, LAUNCHER_UNTRUSTED; every fault that was found.
+    """
+    found = faults(host, path)
+    if found:
+        raise CdiError(found)
+
+
+def faults(host: Host, path: str) -> list[Finding]:
+    """What is wrong with a launcher: RUNTIME_BINARY_MISSING, LAUNCHER_UNTRUSTED. See `check`."""
+    if not host.find(path):
+        return [Finding("RUNTIME_BINARY_MISSING", f"{path} is missing, or cannot be executed", path=path)]
+    trust = Trust()
+    found = []
+    for what, place in (("the launcher", path), *_parts(host, path)):
+        try:
+            objection = trust.objection(str(host.real(place)))
+        except OSError as error:
+            objection = f"{place}: {reason(error)}"
+        if objection:
+            text = f"{what} that the engine would start as root can be changed by others: {objection}"
+            found.append(Finding("LAUNCHER_UNTRUSTED", text, path=place))
+            break  # one place is enough: below it everything is as bad
+    return found
+
+
+def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
+    """What a launcher starts: its interpreter and each file of its modules, as it finds them (launcher.c)."""
+    own = Path(os.path.realpath(host.real(path))).parent
+    said = own.parent / "lib/shim/launch"
+    if said.is_file():
+        yield "the file `launch`", str(said)
+        lines = said.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        interpreter, modules = (*lines, "", "")[:2]
+    elif (own / "python3").exists():  # a virtual environment
+        interpreter = str(own / "python3")
+        modules = str(next(iter(own.parent.glob("lib/python3*/site-packages")), ""))
+    else:
+        return  # a script or another wrapper: what it starts cannot be known
+    yield "the interpreter", interpreter
+    yield "the module directory", modules
+    for directory, _, files in os.walk(modules):
+        for name in files:
+            yield "a module", f"{directory}/{name}"
+
+
+def choose(host: Host, registry: Registry, path: str, low_level: str, *, fixed: bool) -> Choice:
+    """Decide which launcher an engine gets, and which runtime that becomes.
+
+    Arguments:
+        host: the machine.
+        registry: what the engine's configuration says.
+        path: the launcher.
+        low_level: a runtime by name or path, "" for the one that the engine uses now.
+        fixed: whether `path` was asked for; else a link beside it may be taken where its name is taken.
+    Raises:
+        CdiError: LOWLEVEL_MISSING; LOWLEVEL_TAKEN when that name is taken by another runtime.
+    """
+    wanted = _named(host, low_level) if low_level else current(host, registry, path)
+    paths = [path] if fixed else [path, f"{parent(path)}/shim-{_last(wanted)}"]
+    for candidate in paths:
+        if candidate == path or host.find(candidate):
+            choice = _choice(host, candidate, wanted)
+            if not choice.is_new or (identity.is_rootful() and choice.linked is None) or (low_level and fixed):
+                return choice
+    taken = _choice(host, path, wanted)
+    if identity.is_rootful():
+        text = f"{taken.link} leads to {taken.linked}, but this engine uses {wanted}"
+        remedy = f"ln -s shim {paths[-1]} and name it with --path, or say with --low-level which one shall be used"
+        if fixed:
+            remedy = "name another launcher with --path, or say with --low-level which runtime shall be used"
+    else:
+        text = f"without a link, {path} becomes {taken.linked or 'nothing'}, but this engine uses {wanted}"
+        remedy = f"as root: ln -s {wanted} {taken.link or LINKS}"
+    raise CdiError([Finding("LOWLEVEL_TAKEN", text, remedy, path=taken.link)])
+
+
+def _choice(host: Host, path: str, wanted: str) -> Choice:
+    link = link_of(path)
+    linked = host.readlink(link)
+    if linked is None and not identity.is_rootful():
+        found = searched(host, path)
+        return Choice(path, wanted, "" if found == wanted else link, found)
+    return Choice(path, wanted, link, linked)
+
+
+def current(host: Host, registry: Registry, path: str) -> str:
+    """The low-level runtime that an engine uses now, behind us and behind the wrappers of vendors.
+
+    Raises:
+        CdiError: LOWLEVEL_MISSING.
+    """
+    found = registry.low_level or _instead(host, registry)
+    if found and _is_same(host, found, path):
+        found = becomes(host, found)
+    elif _last(found) in _WRAPPERS:
+        found = host.find(*vendor_runtimes(host))
+    if not found:
+        text = f"the engine's runtime {registry.default or 'runc'} comes to no program that is there"
+        remedy = "install runc or crun, or say where it is: --low-level /path/to/it"
+        raise CdiError([Finding("LOWLEVEL_MISSING", text, remedy)])
+    return found
+
+
+def _instead(host: Host, registry: Registry) -> str:
+    """For a default runtime whose program is not where its configuration says: what is called so elsewhere."""
+    default = registry.runtimes.get(registry.default)
+    name = _last(default.path) if default else ""
+    return default.path if default and name in _WRAPPERS else host.find(name) if name in {"runc", "crun"} else ""
+
+
+def becomes(host: Host, path: str) -> str:
+    """What a launcher becomes: where its link leads, else what it finds; "" when that is nothing."""
+    linked = host.readlink(link_of(path))
+    return searched(host, path) if linked is None else linked
+
+
+def link_of(path: str) -> str:
+    """The link that says which runtime a launcher becomes."""
+    return f"{LINKS}/{_last(path)}"
+
+
+def searched(host: Host, path: str) -> str:
+    """What a launcher finds that has no link: for `shim-X` X, for `shim` runc, then crun; never itself."""
+    name = _last(path)
+    names = ["runc", "crun"] if name == "shim" else [name.removeprefix("shim-")]
+    found = (host.find(one) for one in names)
+    return next((one for one in found if one and not _is_same(host, one, path)), "")
+
+
+def vendor_runtimes(host: Host) -> list[str]:
+    """What an existing configuration of NVIDIA's toolkit calls its low-level runtimes, the first choice first."""
+    try:
+        said = tomltext.loads(edits.decoded(host.read(VENDOR_FILE), VENDOR_FILE), VENDOR_FILE)
+    except CdiError:
+        return _VENDOR_RUNTIMES
+    names = tomltext.get(said, ("nvidia-container-runtime", "runtimes"))
+    if not isinstance(names, list):
+        return _VENDOR_RUNTIMES
+    return [name for name in names if isinstance(name, str) and name] or _VENDOR_RUNTIMES
+
+
+def _named(host: Host, low_level: str) -> str:
+    found = host.find(low_level)
+    if not found:
+        there = ", ".join(one for one in (host.find("runc"), host.find("crun")) if one) or "neither runc nor crun"
+        text = f"--low-level {low_level}: there is no such program; there are {there}"
+        raise CdiError([Finding("LOWLEVEL_MISSING", text, "install it, or name one that is there")])
+    return found
+
+
+def _is_same(host: Host, one: str, other: str) -> bool:
+    try:
+        return host.real(one).samefile(host.real(other))
+    except OSError:
+        return False
+
+
+def is_launcher(host: Host, path: str) -> bool:
+    """Whether a program is the launcher of some shim: it says so itself, in the one error that it has of its own."""
+    try:
+        with host.real(path).open("rb") as file:
+            return file.read(4) == b"\x7fELF" and b"SHIM_BROKEN" in file.read(4 * 1024 * 1024)
+    except OSError:
+        return False
+
+
+def _last(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,155 @@
+"""Whether a runtime that is registered will work: findings, from the files, from the machine and from the daemon.
+
+What only one engine can get wrong, its own module finds (`faults`); here stands what is the same for all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from shim.cdi.findings import CdiError, Finding
+from shim.cdi.nearest import nearest
+from shim.create import settings
+from shim.engines import journal, launcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shim.engines.host import Host
+    from shim.engines.model import Engine, Place, Registry, Runtime
+
+_ENFORCING = "/sys/fs/selinux/enforce"
+_USE_DEVICES = "/sys/fs/selinux/booleans/container_use_devices"
+
+
+def findings(host: Host, engine: Engine, place: Place, name: str) -> list[Finding]:
+    """Everything that is wrong with a runtime in an engine's configuration, or will surprise.
+
+    Arguments:
+        host: the machine.
+        engine: the engine's module.
+        place: where its configuration lies.
+        name: the runtime.
+    """
+    try:
+        registry = engine.read(host, place)
+    except CdiError as error:
+        return error.findings
+    found = [*registry.findings, *engine.faults(host, place, registry, name)]
+    found += _runtimes(host, place, registry, name)
+    found += _default(host, place, registry, name)
+    found += _low_level(host, registry, name)
+    found += _restart(host, engine, place, registry, found)
+    found += _selinux(host)
+    found += _sources(registry, name)
+    return found
+
+
+def _runtimes(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
+    if name not in registry.runtimes and not _is_hooked(host, place, name):
+        yield missing(registry, name, place.config)
+    for runtime in registry.runtimes.values():
+        if runtime.name == name:
+            yield from _launcher(host, runtime)
+        elif runtime.path.startswith("/") and not host.find(runtime.path):
+            text = f"the runtime {runtime.name} has the program {runtime.path}, which is missing"
+            yield Finding("RUNTIME_BINARY_MISSING", text, path=runtime.file, line=runtime.line)
+
+
+def missing(registry: Registry, name: str, path: str) -> Finding:
+    """HANDLER_MISSING, with the names that there are."""
+    near = nearest(name, registry.runtimes)
+    said = f" (nearest: {', '.join(near)})" if near else ""
+    there = ", ".join(sorted(registry.runtimes)) or "none"
+    return Finding("HANDLER_MISSING", f"there is no runtime {name}{said}; there are: {there}", path=path)
+
+
+def _is_hooked(host: Host, place: Place, name: str) -> bool:
+    """Whether it was the precreate hook that configure registered, which is no runtime."""
+    record = journal.find(host, place.engine, place.config, name)
+    return record is not None and any(edit.form == "text" for file in record.files for edit in file.edits)
+
+
+def _launcher(host: Host, runtime: Runtime) -> list[Finding]:
+    if not runtime.path.startswith("/"):
+        found = host.find(runtime.path or runtime.name)
+        return launcher.faults(host, found) if found else launcher.faults(host, runtime.path or runtime.name)
+    return launcher.faults(host, runtime.path)
+
+
+def _default(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
+    record = journal.find(host, place.engine, place.config, name)
+    if record and record.as_default:
+        return
+    if registry.default == name:
+        before = f"; before it was {record.default}" if record and record.default else ""
+        text = f"{name} is the default runtime, for every container, which nobody asked shim for{before}"
+        yield Finding("RUNTIME_DEFAULT", text, path=place.config)
+    elif record and record.default and record.default != registry.default:
+        text = f"the default runtime is {registry.default}; it was {record.default} when {name} was configured"
+        yield Finding("RUNTIME_DEFAULT", text, path=place.config)
+
+
+def _low_level(host: Host, registry: Registry, name: str) -> Iterator[Finding]:
+    runtime = registry.runtimes.get(name)
+    if not runtime or not launcher.is_launcher(host, runtime.path):
+        return
+    link = launcher.link_of(runtime.path)
+    becomes = launcher.becomes(host, runtime.path)
+    if not becomes or not host.find(becomes):
+        text = f"{runtime.path} becomes {becomes or 'no runtime'}, which is missing"
+        yield Finding("LOWLEVEL_MISSING", text, path=link)
+        return
+    try:
+        used = launcher.current(host, registry, runtime.path)
+    except CdiError:
+        return
+    if host.real(used).resolve() != host.real(becomes).resolve():
+        text = f"{runtime.path} becomes {becomes}, but the engine's default runtime is {used}"
+        yield Finding("LOWLEVEL_MISMATCH", text, path=link)
+
+
+def _restart(host: Host, engine: Engine, place: Place, registry: Registry, found: list[Finding]) -> Iterator[Finding]:
+    """A daemon reads its files when it starts. Where an engine has said so itself, more exactly, this is left out."""
+    if not place.daemon or any(finding.id == "RESTART_NEEDED" for finding in found):
+        return
+    asked = getattr(engine, "restart", lambda *_: None)(host, place, registry)
+    if asked is not None:
+        yield from asked
+        return
+    newer = [path for path in registry.files if host.modified(path) > place.daemon.started]
+    if newer:
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(place.daemon.started))
+        text = f"{place.engine} (process {place.daemon.pid}) runs since {since}, and {newer[0]} was changed after that"
+        remedy = f"{place.restart}; containers that run are not affected"
+        yield Finding("RESTART_NEEDED", text, remedy, path=newer[0])
+
+
+def _selinux(host: Host) -> Iterator[Finding]:
+    """Labels of containers may not use the devices of others, unless a boolean lets them (container_selinux(8))."""
+    allowed = (host.read(_USE_DEVICES) or b"").split()
+    if (host.read(_ENFORCING) or b"").strip() == b"1" and allowed[:1] == [b"0"]:
+        text = "SELinux is enforcing, and containers may not use devices: container_use_devices is off"
+        yield Finding("SELINUX_DEVICES", text, path=_USE_DEVICES)
+
+
+def _sources(registry: Registry, name: str) -> Iterator[Finding]:
+    """Variables of an image ask for nothing by default; who comes from a vendor's toolkit is used to the contrary."""
+    if name not in registry.runtimes:
+        return
+    try:
+        said = settings.load()
+    except CdiError as error:  # every create that asks for a device will be refused
+        yield from error.findings
+        return
+    if said.environment == settings.OFF:
+        text = (
+            "variables of an image or of `docker run -e`, such as NVIDIA_VISIBLE_DEVICES, ask for nothing here: "
+            "sources.environment is off"
+        )
+        remedy = (
+            'ask by annotation or --device; or switch it on: environment = "privileged" or "any" below [sources] in '
+            f"{settings.SYSTEM_FILE}"
+        )
+        yield Finding("SOURCE_OFF", text, remedy, path=said.path)

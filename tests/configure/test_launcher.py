@@ -1,0 +1,189 @@
+"""The launcher that an engine gets: whose it must be, and which runtime it becomes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shim.cdi.findings import CdiError
+from shim.engines import launcher
+from shim.engines.host import Host
+from shim.engines.model import Registry, Runtime
+
+
+def _ids(host: Host, path: Path | str) -> list[str]:
+    return [finding.id for finding in launcher.faults(host, str(path))]
+
+
+def test_what_root_alone_can_write_is_trusted(shim_path: Path) -> None:
+    assert _ids(Host(), shim_path) == []
+    assert _ids(Host(), shim_path.with_name("shim-crun")) == [], "a link to it is the same"
+
+
+def _give_to_group(path: Path) -> None:
+    os.chown(path, 0, 7)
+    path.chmod(0o775)
+
+
+OTHERS: dict[str, Callable[[Path], Path]] = {
+    "the launcher": lambda top: top / "bin/shim",
+    "its directory": lambda top: top / "bin",
+    "the file that names the interpreter": lambda top: top / "lib/shim/launch",
+    "the module directory": lambda top: top / "lib/shim/1-1",
+    "a directory of modules": lambda top: top / "lib/shim/1-1/shim",
+    "one module": lambda top: top / "lib/shim/1-1/shim/module.py",
+}
+
+
+@pytest.mark.parametrize("place", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize(
+    "harm",
+    [lambda path: path.chmod(0o777), lambda path: os.chown(path, 1000, 0), _give_to_group],
+    ids=["everybody can write it", "it belongs to a user", "a group can write it"],
+)
+def test_one_place_that_others_can_write_is_enough(
+    shim_path: Path, place: Callable[[Path], Path], harm: Callable[[Path], None]
+) -> None:
+    harm(place(shim_path.parent.parent))
+    found = launcher.faults(Host(), str(shim_path))
+    assert [finding.id for finding in found] == ["LAUNCHER_UNTRUSTED"]
+    assert str(place(shim_path.parent.parent)) in found[0].text
+    with pytest.raises(CdiError, match="start as root"):
+        launcher.check(Host(), str(shim_path))
+
+
+def test_the_interpreter_counts(shim_path: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text("")
+    launch = shim_path.parent.parent / "lib/shim/launch"
+    launch.write_text(launch.read_text().replace("/usr/bin/python3", str(python)))
+    assert _ids(Host(), shim_path) == ["LAUNCHER_UNTRUSTED"]
+
+
+@pytest.mark.parametrize("mode", [0o644, None], ids=["not executable", "missing"])
+def test_a_launcher_that_cannot_be_started_is_named(shim_path: Path, mode: int | None) -> None:
+    shim_path.unlink() if mode is None else shim_path.chmod(mode)
+    assert _ids(Host(), shim_path) == ["RUNTIME_BINARY_MISSING"]
+
+
+# --- the low-level runtime --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path, launcher: Path) -> Path:
+    """A machine with both runtimes, the launcher, and NVIDIA's runtime."""
+    for name in ("usr/sbin/runc", "usr/bin/crun", "usr/bin/nvidia-container-runtime"):
+        (tmp_path / "m" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "m" / name).write_text(name)
+        (tmp_path / "m" / name).chmod(0o755)
+    (tmp_path / "m/usr/local/bin").mkdir(parents=True)
+    os.link(launcher, tmp_path / "m/usr/local/bin/shim") if os.stat(launcher).st_dev == os.stat(tmp_path).st_dev else (
+        (tmp_path / "m/usr/local/bin/shim").write_bytes(launcher.read_bytes())
+    )
+    (tmp_path / "m/usr/local/bin/shim").chmod(0o755)
+    (tmp_path / "m/usr/local/bin/shim-crun").symlink_to("shim")
+    return tmp_path / "m"
+
+
+def _link(tree: Path, name: str, target: str) -> None:
+    (tree / "etc/shim/low-level").mkdir(parents=True, exist_ok=True)
+    (tree / "etc/shim/low-level" / name).symlink_to(target)
+
+
+SHIM = "/usr/local/bin/shim"
+
+
+def _choose(tree: Path, uses: str, low_level: str = "", path: str = "") -> launcher.Choice:
+    registry = Registry(default="default", low_level=uses)
+    return launcher.choose(Host(str(tree)), registry, path or SHIM, low_level, fixed=bool(path))
+
+
+def test_the_runtime_that_the_engine_uses_becomes_the_link(tree: Path) -> None:
+    choice = _choose(tree, "/usr/bin/crun")
+    assert choice == launcher.Choice(SHIM, "/usr/bin/crun", "/etc/shim/low-level/shim", None)
+    assert choice.is_new
+
+
+def test_a_link_that_is_right_stays(tree: Path) -> None:
+    _link(tree, "shim", "/usr/sbin/runc")
+    assert not _choose(tree, "/usr/sbin/runc").is_new
+
+
+def test_a_second_engine_with_another_runtime_gets_a_launcher_of_its_own(tree: Path) -> None:
+    _link(tree, "shim", "/usr/sbin/runc")
+    choice = _choose(tree, "/usr/bin/crun")
+    assert (choice.path, choice.link) == ("/usr/local/bin/shim-crun", "/etc/shim/low-level/shim-crun")
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [(SHIM, "--path"), ("", "ln -s shim /usr/local/bin/shim-crun")],
+    ids=["the path was asked for", "there is no other launcher"],
+)
+def test_a_link_that_another_engine_needs_is_not_changed(tree: Path, path: str, remedy: str) -> None:
+    _link(tree, "shim", "/usr/sbin/runc")
+    (tree / "usr/local/bin/shim-crun").unlink()
+    with pytest.raises(CdiError) as refused:
+        _choose(tree, "/usr/bin/crun", path=path)
+    assert [finding.id for finding in refused.value.findings] == ["LOWLEVEL_TAKEN"]
+    assert remedy in refused.value.findings[0].remedy
+
+
+def test_a_link_is_changed_for_who_asks_for_both(tree: Path) -> None:
+    _link(tree, "shim", "/usr/sbin/runc")
+    choice = _choose(tree, "/usr/sbin/runc", "crun", SHIM)
+    assert (choice.low_level, choice.linked, choice.is_new) == ("/usr/bin/crun", "/usr/sbin/runc", True)
+
+
+def test_low_level_names_a_program_that_is_there(tree: Path) -> None:
+    assert _choose(tree, "/usr/sbin/runc", "crun").low_level == "/usr/bin/crun"
+    with pytest.raises(CdiError, match="there are /usr/sbin/runc, /usr/bin/crun") as refused:
+        _choose(tree, "/usr/sbin/runc", "kata")
+    assert [finding.id for finding in refused.value.findings] == ["LOWLEVEL_MISSING"]
+
+
+def test_an_engine_that_uses_us_already_uses_what_we_become(tree: Path) -> None:
+    _link(tree, "shim", "/usr/bin/crun")
+    assert _choose(tree, SHIM).low_level == "/usr/bin/crun"
+
+
+VENDOR: dict[str, tuple[str, str]] = {
+    "its list, the first that is there": (
+        '[nvidia-container-runtime]\nruntimes = ["docker-runc", "crun", "runc"]',
+        "/usr/bin/crun",
+    ),
+    "an absolute path": ('[nvidia-container-runtime]\nruntimes = ["/usr/bin/crun"]', "/usr/bin/crun"),
+    "no list": ("[nvidia-container-runtime]\n", "/usr/sbin/runc"),
+    "a file that is no TOML": ("[", "/usr/sbin/runc"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), VENDOR.values(), ids=VENDOR)
+def test_behind_the_runtime_of_a_vendor_is_what_its_configuration_says(tree: Path, text: str, expected: str) -> None:
+    file = tree / launcher.VENDOR_FILE.lstrip("/")
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert _choose(tree, "/usr/bin/nvidia-container-runtime").low_level == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("/usr/bin/runc", "/usr/sbin/runc"),
+        ("/opt/bin/crun", "/usr/bin/crun"),
+        ("/usr/local/nvidia/toolkit/nvidia-container-runtime", "/usr/sbin/runc"),
+    ],
+)
+def test_a_default_runtime_that_is_not_where_it_is_said_to_be(tree: Path, written: str, expected: str) -> None:
+    """The engine cannot start it, which verify says; a file of another distribution can be configured all the same."""
+    registry = Registry(default="it", runtimes={"it": Runtime("it", written)})
+    assert launcher.choose(Host(str(tree)), registry, SHIM, "", fixed=False).low_level == expected
+
+
+def test_an_engine_without_any_runtime_is_refused(tree: Path) -> None:
+    with pytest.raises(CdiError) as refused:
+        _choose(tree, "")
+    assert [finding.id for finding in refused.value.findings] == ["LOWLEVEL_MISSING"]

@@ -1,0 +1,66 @@
+"""An engine as small as one can be: a TOML file with a table `runtimes`, and what a test wants to go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from shim.cdi.findings import Finding
+from shim.engines.host import Host
+from shim.engines.model import Add, Edit, Place, Put, Registry, Runtime, Wanted
+from shim.engines.texts import edits, tomltext
+
+CONFIG = "/etc/toy.toml"
+DROP_IN = "/etc/toy.d/shim.toml"
+
+
+@dataclass
+class Toy:
+    """The module of an engine; each test has its own.
+
+    Attributes:
+        drop_in: whether our runtime goes into a file of its own.
+        wrong: what `faults` says once our runtime is there.
+        forgets: runtimes that are not seen once our runtime is there.
+    """
+
+    drop_in: bool = False
+    wrong: list[Finding] = field(default_factory=list)
+    forgets: tuple[str, ...] = ()
+    NAME: str = "toy"
+
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Place:
+        """Where the test has put it."""
+        return Place("toy", config or CONFIG, DROP_IN if self.drop_in else "")
+
+    def read(self, host: Host, place: Place) -> Registry:
+        """Every runtime of both files; the default's program is the low-level runtime."""
+        found = Registry()
+        for path in (place.config, place.drop_in):
+            data = host.read(path) if path else None
+            if data is None:
+                continue
+            found.files.append(path)
+            said = tomltext.loads(edits.decoded(data, path), path)
+            for name, table in said.get("runtimes", {}).items():
+                found.runtimes[name] = Runtime(name, table["path"], table=table, file=path)
+            found.default = said.get("default", found.default)
+        if "shim" in found.runtimes:
+            for name in self.forgets:
+                found.runtimes.pop(name, None)
+        found.low_level = found.runtimes[found.default].path if found.default in found.runtimes else host.find("runc")
+        return found
+
+    def edits(self, host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """Our runtime, and its name in a list."""
+        steps: list[Put | Add] = [
+            Put(("runtimes", wanted.name), {"path": wanted.path}),
+            Add(("names",), (wanted.name,)),
+        ]
+        if wanted.default:
+            steps.append(Put(("default",), wanted.name))
+        return [Edit(place.drop_in or place.config, "toml", tuple(steps), "# by shim\n" if self.drop_in else "")]
+
+    def faults(self, host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+        """What the test says."""
+        return self.wrong if name in registry.runtimes else []
