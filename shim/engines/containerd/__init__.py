@@ -1,0 +1,192 @@
+"""containerd: a runtime is a table of its CRI plugin; where that table goes depends on how the daemon merges files.
+
+* containerd 1.x takes a plugin's whole table from one file. Our table goes into that file: the main one, or the
+  imported one that holds the CRI section now. A list of runtimes replaces the built-in one there, so `runc` is written
+  as well when the file registers no runtime at all.
+* containerd 2.x merges key by key. Our keys go into a file of their own, of the same version as the rest, in a
+  directory that is imported. From 2.2 on `containerd config default` prints an import of conf.d, but the daemon imports
+  only what the main file says; so that is always made sure.
+* k3s, rke2, k0s and microk8s write the file themselves: `places`.
+
+Sources: containerd, docs/cri/config.md, docs/man/containerd-config.toml.5.md, and what the modules beside name.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from shim.cdi.findings import CdiError, Finding
+from shim.engines.containerd import files, places, tables
+from shim.engines.containerd.checks import disabled, faults, unread
+from shim.engines.containerd.dumped import dump
+from shim.engines.containerd.places import locate
+from shim.engines.model import Add, Edit, Put
+from shim.engines.texts import templatetext, tomltext
+from shim.engines.texts.edits import apply, decoded
+
+if TYPE_CHECKING:
+    from shim.engines.containerd.files import Merged
+    from shim.engines.host import Host
+    from shim.engines.model import Place, Registry, Wanted
+
+__all__ = ["NAME", "dump", "edits", "faults", "locate", "read"]
+
+NAME = "containerd"
+
+# The k3s and rke2 from which on a template may go on from the base: minor and patch of the Kubernetes in it
+_BASE_SINCE = {24: 17, 25: 13, 26: 8, 27: 5}
+
+_MARK = "# Written by `shim runtime configure`; `shim runtime remove` takes it away.\n"
+
+
+def read(host: Host, place: Place) -> Registry:
+    """Read the configuration as containerd does. See `model.Engine`.
+
+    Where no file says how the default runtime is built, `containerd config dump` is asked.
+
+    Raises:
+        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX, ENGINE_CONFIG_VERSION.
+    """
+    merged = files.merged(host, place)
+    registry = tables.registry(host, place, merged)
+    registry.findings += [*merged.findings, *unread(place, merged)]
+    built_in = registry.runtimes.get(registry.default)
+    if built_in and not built_in.file:
+        said = dump(host, place, {})
+        if said and registry.default in said.runtimes:
+            registry.runtimes[registry.default] = said.runtimes[registry.default]
+    return registry
+
+
+def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+    """What registers a runtime in containerd. See `model.Engine`.
+
+    Raises:
+        CdiError: CRI_DISABLED; ENGINE_CONFIG_VERSION for a file that this containerd does not take; RUNTIME_LOST for a
+            drop-in that would cost containerd 1.x its other runtimes;
+            ENGINE_CONFIG_OWNED, ENGINE_CONFIG_SHAPE for a template that cannot take the keys; DROP_IN_UNUSED when a
+            later file would win.
+    """
+    merged = files.merged(host, place)
+    _refuse(place, merged, registry, wanted)
+    steps = _steps(place, merged, registry, wanted)
+    if places.is_template(place):
+        return [_template(host, place, steps)]
+    path = place.drop_in if merged.modern or place.layout == "k0s" else _home(place, merged)
+    result = _in_file(host, place, merged, path or place.config, steps)
+    _check_default(host, place, result, wanted)
+    return result
+
+
+def _refuse(place: Place, merged: Merged, registry: Registry, wanted: Wanted) -> None:
+    found = [*disabled(merged), *unread(place, merged)]
+    if found:
+        raise CdiError(found)
+    older = registry.runtimes.get("default")
+    if wanted.default and older and not merged.modern and registry.default == "default":
+        text = "default_runtime says which runtime is the default, in a form that goes before default_runtime_name"
+        remedy = 'write it as containerd.runtimes.NAME, with default_runtime_name = "NAME"'
+        raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=older.file, line=older.line)])
+
+
+def _steps(place: Place, merged: Merged, registry: Registry, wanted: Wanted) -> list[Put]:
+    section = ("plugins", merged.ours)
+    runtimes = (*section, "containerd", "runtimes")
+    steps = []
+    if wanted.cdi and not registry.cdi:
+        steps.append(Put((*section, "enable_cdi"), True))
+    if wanted.default and registry.default != wanted.name:
+        steps.append(Put((*section, "containerd", "default_runtime_name"), wanted.name))
+    if not merged.modern and not place.layout and not _registers_any(merged):
+        steps += [Put((*runtimes, "runc", *keys), value) for keys, value in tables.set_keys(registry.runtimes["runc"])]
+    return [*steps, Put((*runtimes, wanted.name), tables.new_table(registry, wanted))]
+
+
+def _registers_any(merged: Merged) -> bool:
+    return bool(files.table(merged.document, ("plugins", merged.cri, "containerd", "runtimes")))
+
+
+def _home(place: Place, merged: Merged) -> str:
+    """The file from which containerd 1.x takes the CRI section."""
+    holders = [one.path for one in merged.files if merged.cri in files.table(one.document, ("plugins",))]
+    home = holders[-1] if holders else place.drop_in or place.config
+    if place.drop_in and place.drop_in != home:
+        text = (
+            f"containerd 1.x takes the CRI section from one file: this one would stand for all that {home} says, "
+            "runtimes included"
+        )
+        remedy = f"leave --drop-in away: the runtime is then written into {home}"
+        raise CdiError([Finding("RUNTIME_LOST", text, remedy, path=place.drop_in)])
+    return home
+
+
+def _in_file(host: Host, place: Place, merged: Merged, path: str, steps: list[Put]) -> list[Edit]:
+    head = f"version = {merged.version}\n"
+    if path == place.config:
+        return [Edit(path, "toml", tuple(steps), head)]
+    there = files.file_at(host, path)
+    if there and there.version not in {0, merged.version}:
+        text = f"it is of version {there.version}, and the other files are of version {merged.version}"
+        line = tomltext.line_of(there.text, ("version",))
+        remedy = "name another file with --drop-in, or write all of them in one version"
+        raise CdiError([Finding("ENGINE_CONFIG_VERSION", text, remedy, path=path, line=line)])
+    if there and not there.version and merged.modern:
+        steps = [Put(("version",), merged.version), *steps]
+    return [Edit(path, "toml", tuple(steps), _MARK + head), *_imports(host, place, merged, path)]
+
+
+def _imports(host: Host, place: Place, merged: Merged, path: str) -> list[Edit]:
+    """What makes the main file import another one: nothing, when some file does already."""
+    patterns = [one for file in merged.files for one in files.patterns(file, place)]
+    if place.layout == "k0s" or any(files.covers(one, path) for one in patterns):
+        return []
+    directory, name = posixpath.split(path)
+    others = [one for one in host.glob(f"{directory}/*.toml") if one not in {path, place.config}]
+    # a pattern, since containerd does not start when a file is missing that is imported by its name; and never one that
+    # wakes up files which nobody has imported so far
+    pattern = f"{directory}/*.toml" if not others else f"{directory}/{name.removesuffix('.toml')}*.toml"
+    return [Edit(place.config, "toml", (Add(("imports",), (pattern,)),), f"version = {merged.version}\n")]
+
+
+def _template(host: Host, place: Place, steps: list[Put]) -> Edit:
+    """Our table in a template: only that, since the base has the headers of all others already."""
+    *others, ours = steps
+    for step in others:
+        key = step.keys[-1]
+        instead = f"`default-runtime: {step.value}` in /etc/rancher/{place.layout}/config.yaml sets it"
+        remedy = instead if key == "default_runtime_name" else f"use a {place.layout} whose containerd has it on"
+        text = f"{key} cannot be added to the configuration that {place.layout} writes"
+        raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=place.config)])
+    data = host.read(place.drop_in)
+    _refuse_base(host, place)
+    try:
+        templatetext.loads(decoded(data, place.drop_in) if data is not None else templatetext.BASE, place.drop_in)
+    except CdiError as error:
+        remedy = f"add these lines to it, and restart {place.layout}:\n{tomltext.table(ours.keys, ours.value)}"
+        raise CdiError([Finding(one.id, one.text, remedy, path=one.path) for one in error.findings]) from None
+    return Edit(place.drop_in, "template", (ours,), _MARK + templatetext.BASE)
+
+
+def _refuse_base(host: Host, place: Place) -> None:
+    version = host.version(host.find(place.layout))
+    major, minor, patch = (*version, 0, 0, 0)[:3]
+    if version and (major, minor) < (1, 28) and patch < _BASE_SINCE.get(minor, patch + 1):
+        text = f"{place.layout} {'.'.join(map(str, version))} knows no base from which a template could go on"
+        remedy = f"use {place.layout} 1.28 or later"
+        raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=place.config)])
+
+
+def _check_default(host: Host, place: Place, result: list[Edit], wanted: Wanted) -> None:
+    """Refuse a default runtime that a file which is read later takes back."""
+    if not wanted.default:
+        return
+    then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
+    merged = files.merged(then, place)
+    winner = tables.default(merged)
+    if winner != wanted.name:
+        keys = ("containerd", "default_runtime_name")
+        file, line = tables.place_of(merged, keys)
+        text = f"it makes {winner} the default runtime, and is read after {result[0].path}"
+        remedy = "name a file that is read later with --drop-in, or take default_runtime_name out of this one"
+        raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=file, line=line)])

@@ -1,0 +1,276 @@
+"""What is wrong in containerd's configuration, or will surprise: sections that nobody reads, types, lost runtimes.
+
+containerd says nothing about a section that it does not know, or writes a line into its log. So people paste a table of
+another version, and it does nothing.
+
+Sources: containerd, RELEASES.md (daemon configuration), docs/cri/config.md, docs/PLUGINS.md; CONFIG_DEAD_SECTION and
+RUNTIME_LOST were measured with `containerd config dump`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from shim.cdi.findings import CdiError, Finding
+from shim.engines.containerd import files, places
+from shim.engines.model import ANNOTATIONS
+from shim.engines.texts import tomltext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shim.engines.containerd.files import File, Merged
+    from shim.engines.host import Host
+    from shim.engines.model import Place, Registry, Runtime
+
+# Plugins by their names of version 1
+_OF_VERSION_1 = {
+    "cri": "io.containerd.grpc.v1.cri",
+    "linux": "io.containerd.runtime.v1.linux",
+    "opt": "io.containerd.internal.v1.opt",
+    "restart": "io.containerd.internal.v1.restart",
+    "tracing": "io.containerd.internal.v1.tracing",
+    "scheduler": "io.containerd.gc.v1.scheduler",
+    "bolt": "io.containerd.metadata.v1.bolt",
+    "cgroups": "io.containerd.monitor.v1.cgroups",
+    "task": "io.containerd.runtime.v2.task",
+    "btrfs": "io.containerd.snapshotter.v1.btrfs",
+    "devmapper": "io.containerd.snapshotter.v1.devmapper",
+    "native": "io.containerd.snapshotter.v1.native",
+    "overlayfs": "io.containerd.snapshotter.v1.overlayfs",
+    "zfs": "io.containerd.snapshotter.v1.zfs",
+    "diff-service": "io.containerd.service.v1.diff-service",
+    "tasks-service": "io.containerd.service.v1.tasks-service",
+}
+# What is left in io.containerd.grpc.v1.cri in version 3, and what went to the plugin for images
+_SERVER = {"disable_tcp_service", "stream_server_address", "stream_server_port", "stream_idle_timeout"}
+_SERVER |= {"enable_tls_streaming", "x509_key_pair_streaming"}
+_OF_IMAGES = {"registry", "image_decryption", "max_concurrent_downloads", "image_pull_progress_timeout"}
+_CRI = (*files.CRI.values(), files.IMAGES)
+
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(("SystemdCgroup", "NoPivotRoot", "NoNewKeyring", "enable_cdi", "enable_selinux"), bool),
+    **dict.fromkeys(("privileged_without_host_devices", "systemd_cgroup", "cgroup_writable"), bool),
+    **dict.fromkeys(("container_annotations", "pod_annotations", "cdi_spec_dirs"), list),
+    **dict.fromkeys(("runtime_type", "default_runtime_name", "BinaryName", "snapshotter"), str),
+}
+_NAMES = {bool: "true or false, without quotes", list: "a list of texts, in brackets", str: "a text, in quotes"}
+_SPECS = "cdi.k8s.io/shim"  # an annotation that asks for a device
+_RUNTIMES = ("containerd", "runtimes")
+
+
+def faults(host: Host, place: Place, registry: Registry, name: str) -> list[Finding]:
+    """What is wrong with a runtime in containerd's configuration. See `model.Engine`."""
+    merged = files.merged(host, place)
+    found = [*_other(host, place)]
+    for file in merged.files:
+        found += [*_unquoted(file), *_dead(file, merged, place), *_types(file, merged)]
+    found += [*disabled(merged), *_unused(host, place, merged), *_lost(merged, registry)]
+    for runtime in registry.runtimes.values():
+        found += _without_type(runtime)
+    if name in registry.runtimes:
+        found += [*_annotations(registry.runtimes[name]), *_cgroups(registry, registry.runtimes[name])]
+    return [*found, *_cdi(place, merged, registry)]
+
+
+def unread(place: Place, merged: Merged) -> Iterator[Finding]:
+    """Files of a version that this containerd does not take: ENGINE_CONFIG_VERSION."""
+    said = ".".join(map(str, place.version[:2]))
+    for file in merged.files:
+        line = tomltext.line_of(file.text, ("version",))
+        known = 2 if place.version < (2,) else 3 if place.version < (2, 3) else files.LATEST
+        if place.version and file.version > known:
+            text = f"it states version {file.version}, of which containerd {said} knows nothing; {known} is its latest"
+            remedy = f"write it in version {known}; `containerd config default` shows how"
+            yield Finding("ENGINE_CONFIG_VERSION", text, remedy, path=file.path, line=line)
+        elif (2,) <= place.version < (2, 3) and file.version == 1:
+            text = f"it states version 1, of which containerd {said} drops everything about runtimes"
+            remedy = "`containerd config migrate` prints it in version 3"
+            yield Finding("ENGINE_CONFIG_VERSION", text, remedy, path=file.path, line=line)
+
+
+def disabled(merged: Merged) -> Iterator[Finding]:
+    """CRI_DISABLED, for each file that switches the CRI plugin off."""
+    for file in merged.files:
+        listed = file.document.get("disabled_plugins")
+        for name in [one for one in _CRI if isinstance(listed, list) and one in listed]:
+            text = f'disabled_plugins holds "{name}": nothing reads the runtimes, and Kubernetes gets no answer'
+            line = tomltext.line_of(file.text, ("disabled_plugins",))
+            remedy = f'take "{name}" out of disabled_plugins, then restart containerd'
+            yield Finding("CRI_DISABLED", text, remedy, path=file.path, line=line)
+
+
+def _other(host: Host, place: Place) -> Iterator[Finding]:
+    running = places.daemons(host)
+    if running and not place.layout and all(places.configured(one) != place.config for one in running):
+        text = f"containerd (process {running[0].pid}) reads {places.configured(running[0])}, not this file"
+        yield Finding("ENGINE_CONFIG_OTHER", text, path=place.config)
+
+
+def _unquoted(file: File) -> Iterator[Finding]:
+    found = tomltext.unquoted_header(file.text)
+    if found:
+        line, header, right = found
+        text = f"{header} opens a table at each dot, and containerd reads none of them; it should be {right}"
+        yield Finding("CONFIG_HEADER_UNQUOTED", text, path=file.path, line=line)
+
+
+def _dead(file: File, merged: Merged, place: Place) -> Iterator[Finding]:
+    own = file.version if place.version >= (2, 3) else merged.version
+    for name in files.table(file.document, ("plugins",)):
+        for key, right in _right_names(file, name, own, merged.modern):
+            keys = ("plugins", name, key) if key else ("plugins", name)
+            line = tomltext.line_of(file.text, keys)
+            text = (
+                f"[{_header(*keys)}] counts for nothing: version {max(own, 1)} of the file calls it [{_header(*right)}]"
+            )
+            if not file.version and own < 2:
+                text += "; a file that states no version is of version 1"
+            elif name in _OF_VERSION_1 and not merged.modern:
+                text += "; containerd 1.x does not start with it"
+            yield Finding("CONFIG_DEAD_SECTION", text, path=file.path, line=line)
+
+
+def _right_names(file: File, name: str, version: int, modern: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """For a plugin's table that is not read, the key in it ("" for all of it) and the keys of the right table."""
+    short = {long: one for one, long in _OF_VERSION_1.items()}
+    if version < 2:
+        if not modern and (name in short or name.startswith("io.containerd.cri.v1.")):
+            yield "", ("plugins", short.get(name, "cri"))
+    elif name in _OF_VERSION_1:
+        yield "", ("plugins", files.cri(version) if name == "cri" else _OF_VERSION_1[name])
+    elif version == 2 and name.startswith("io.containerd.cri.v1.") and not modern:
+        yield "", ("plugins", files.CRI[2])
+    elif version > 2 and name == files.CRI[2]:
+        for key in files.table(file.document, ("plugins", name)):
+            if key not in _SERVER:
+                yield key, _of_version_3(key)
+
+
+def _of_version_3(key: str) -> tuple[str, ...]:
+    if key == "sandbox_image":
+        return "plugins", files.IMAGES, "pinned_images"
+    return "plugins", files.IMAGES if key in _OF_IMAGES else files.CRI[3], key
+
+
+def _types(file: File, merged: Merged) -> Iterator[Finding]:
+    for key in ("imports", "disabled_plugins", "required_plugins"):
+        yield from _type(file, (key,), file.document.get(key), list)
+    for name in files.CRI.values() if merged.modern else (merged.cri,):
+        for keys, value in _leaves(("plugins", name), file.plugin(name)):
+            if keys[-1] in _TYPES:
+                yield from _type(file, keys, value, _TYPES[keys[-1]])
+
+
+def _type(file: File, keys: tuple[str, ...], value: Any, wanted: type) -> Iterator[Finding]:
+    is_mixed = isinstance(value, list) and any(not isinstance(one, str) for one in value)
+    if value is not None and (type(value) is not wanted or is_mixed):
+        text = f"{keys[-1]} is {_shown(value)}; it must be {_NAMES[wanted]}"
+        yield Finding("CONFIG_TYPE", text, path=file.path, line=tomltext.line_of(file.text, keys))
+
+
+def _leaves(keys: tuple[str, ...], table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _leaves((*keys, key), value)
+        else:
+            yield (*keys, key), value
+
+
+def _without_type(runtime: Runtime) -> Iterator[Finding]:
+    if runtime.file and not runtime.type:
+        text = f"the runtime {runtime.name} has no runtime_type, so that no container can be started with it"
+        yield Finding("RUNTIME_TYPE_MISSING", text, path=runtime.file, line=runtime.line)
+
+
+def _unused(host: Host, place: Place, merged: Merged) -> Iterator[Finding]:
+    """Files that look like drop-ins, register a runtime, and are read by nobody."""
+    here = posixpath.dirname(place.config)
+    patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{places.DROP_IN}"]
+    patterns += [] if places.is_template(place) or not place.drop_in else [f"{posixpath.dirname(place.drop_in)}/*.toml"]
+    read = {file.path for file in merged.files}
+    for path in sorted({path for pattern in patterns for path in host.glob(pattern)} - read):
+        try:
+            file = files.file_at(host, path)
+        except CdiError:
+            continue  # nobody reads it, so nobody minds
+        plugins = [file.plugin(one) for one in files.CRI.values()] if file else []
+        names = sorted({name for plugin in plugins for name in files.table(plugin, _RUNTIMES)})
+        if names:
+            text = f"nothing that containerd reads imports it, so that its runtimes are not there: {', '.join(names)}"
+            yield Finding("DROP_IN_UNUSED", text, path=path)
+
+
+def _lost(merged: Merged, registry: Registry) -> Iterator[Finding]:
+    holders = [one for one in merged.files if merged.cri in one.document.get("plugins", {})]
+    for file in holders[:-1]:
+        names = sorted(files.table(file.plugin(merged.cri), _RUNTIMES).keys() - registry.runtimes.keys())
+        if names:
+            text = (
+                f"its runtimes are not there: {', '.join(names)}. containerd 1.x takes the whole CRI section from "
+                f"{holders[-1].path}, which is read after it"
+            )
+            line = tomltext.line_of(file.text, ("plugins", merged.cri, *_RUNTIMES, names[0]))
+            remedy = f"move all CRI settings into {holders[-1].path}, or all into this file"
+            yield Finding("RUNTIME_LOST", text, remedy, path=file.path, line=line)
+
+
+def _annotations(runtime: Runtime) -> Iterator[Finding]:
+    if not _lets_through(runtime.table.get("container_annotations")):
+        text = (
+            f"container_annotations of the runtime {runtime.name} lacks {ANNOTATIONS}: containerd hands on no "
+            "annotation of a container, so that a request by annotation does not arrive"
+        )
+        yield Finding("RUNTIME_ANNOTATIONS", text, path=runtime.file, line=runtime.line)
+    if _lets_through(runtime.table.get("pod_annotations")):
+        text = (
+            f"pod_annotations of the runtime {runtime.name} holds {ANNOTATIONS}: what a pod asks for reaches its "
+            "sandbox and every container in it"
+        )
+        remedy = "take it out of pod_annotations; container_annotations is enough"
+        yield Finding("RUNTIME_ANNOTATIONS", text, remedy, path=runtime.file, line=runtime.line)
+
+
+def _lets_through(patterns: Any) -> bool:
+    found = patterns if isinstance(patterns, list) else []
+    texts = [one for one in found if isinstance(one, str)]
+    return any(one.count("/") == 1 and fnmatch.fnmatchcase(_SPECS, one) for one in texts)
+
+
+def _cgroups(registry: Registry, runtime: Runtime) -> Iterator[Finding]:
+    other = registry.runtimes.get(registry.default)
+    if other and other.name != runtime.name and bool(runtime.systemd_cgroup) != bool(other.systemd_cgroup):
+        text = (
+            f"SystemdCgroup of the runtime {runtime.name} is {_shown(bool(runtime.systemd_cgroup))}, and that of the "
+            f"default runtime {other.name} is {_shown(bool(other.systemd_cgroup))}"
+        )
+        yield Finding("RUNTIME_CGROUPS", text, path=runtime.file, line=runtime.line)
+
+
+def _cdi(place: Place, merged: Merged, registry: Registry) -> Iterator[Finding]:
+    if registry.cdi is not False:
+        return
+    if place.version and place.version < (1, 7):
+        said = ".".join(map(str, place.version))
+        text = f"containerd {said} has no CDI support of its own"
+        remedy = "the runtime shim does not need it; containerd 1.7 is the first that has it"
+        if files.table(merged.document, ("plugins", merged.cri)).get("enable_cdi"):
+            yield Finding("CDI_UNSUPPORTED", f"enable_cdi does nothing: {text}", remedy, path=place.config)
+            return
+    else:
+        section = f"[{_header('plugins', merged.ours)}]"
+        text = f"containerd's own CDI support is off: enable_cdi is not true in {section}"
+        remedy = "`shim runtime configure --enable-cdi` sets it; the runtime shim does not need it"
+    yield Finding("CDI_OFF", text, remedy, path=place.config)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'the text "{value}"' if isinstance(value, str) else f"the value {value}"
+
+
+def _header(*keys: str) -> str:
+    return ".".join(f'"{key}"' if "." in key else key for key in keys)

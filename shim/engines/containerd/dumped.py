@@ -1,0 +1,74 @@
+"""Ask containerd itself what files would come to, before they are written: `containerd config dump`.
+
+It reads what the daemon would read, adds its defaults, and starts nothing. The candidates lie in a directory of our
+own, mode 0700, since they may hold passwords of registries. So that they mean the same there, each file is copied as it
+is but for `imports`: where that says what to import, by relative paths and patterns, the copy lists the copies of just
+those files, in the same order. A file that is missing stays missing. What depends on k3s, rke2 or k0s is not asked,
+since these write the file anew, by rules that containerd does not know.
+
+Source: containerd(8), containerd-config(8).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shim.cdi.findings import CdiError
+from shim.engines.containerd import files, tables
+from shim.engines.texts import tomltext
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shim.engines.containerd.files import File
+    from shim.engines.host import Host
+    from shim.engines.model import Place, Registry
+
+
+def dump(host: Host, place: Place, changes: Mapping[str, bytes | None]) -> Registry | None:
+    """What containerd says that its configuration comes to, with other contents of some files.
+
+    Arguments:
+        host: the machine.
+        place: where the configuration lies.
+        changes: path -> content, None for a file that shall be missing.
+    Returns:
+        the whole configuration, defaults included; None when nobody can be asked: there is no program, it refuses the
+        files, or a distribution of Kubernetes writes them.
+    """
+    if host.root != "/" or not place.program or place.layout in {"k3s", "rke2", "k0s"}:
+        return None
+    with tempfile.TemporaryDirectory(prefix="shim-containerd-") as directory:
+        try:
+            main = _copied(host.with_files(changes), place, directory)
+            said = host.ask(place.program, "--config", main, "config", "dump")
+            document = tomltext.loads(said or "", main)
+        except (CdiError, OSError):
+            return None
+    if not document:
+        return None
+    version = document.get("version", 2)
+    merged = files.Merged(version, version > 2, document)
+    return tables.registry(host, replace(place, layout=""), merged)
+
+
+def _copied(host: Host, place: Place, directory: str) -> str:
+    """Copy a configuration, and say where its main file lies now."""
+    merged = files.merged(host, place)
+    read = merged.files or [files.File(place.config, f"version = {merged.version}\n", {}, merged.version)]
+    copies = {file.path: posixpath.join(directory, f"{number}.toml") for number, file in enumerate(read)}
+    for file in read:
+        text = file.text
+        if "imports" in file.document:
+            named = [copies.get(path, path) for path in _imported(host, place, file)]
+            text = tomltext.put(text, ("imports",), named, file.path)
+        Path(copies[file.path]).write_text(text, encoding="utf-8")
+    return copies[place.config]
+
+
+def _imported(host: Host, place: Place, file: File) -> list[str]:
+    return [path for pattern in files.patterns(file, place) for path in files.matches(host, pattern)]

@@ -1,0 +1,52 @@
+"""A machine with containerd, made of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shim.cdi.findings import Finding
+from shim.engines import containerd
+from shim.engines.host import Daemon, Host
+from shim.engines.model import Place, Wanted
+from shim.engines.texts.edits import apply
+
+CONFIG = "/etc/containerd/config.toml"
+SHIM = Wanted("shim", "/usr/bin/shim")
+
+
+class Machine(Host):
+    """A host that has only the files given.
+
+    Arguments:
+        files: path -> text.
+        version: of each program, () when unknown.
+        daemons: that run.
+    """
+
+    def __init__(self, files: Mapping[str, str], version: tuple[int, ...] = (), daemons: Sequence[Daemon] = ()) -> None:
+        super().__init__("/nonexistent", {path: text.encode() for path, text in files.items()}, daemons)
+        self.said = version
+
+    def version(self, program: str) -> tuple[int, ...]:
+        return self.said
+
+
+def daemon(*words: str, cwd: str = "/", started: float = 1.0) -> Daemon:
+    """A process that runs."""
+    return Daemon(int(started), words, started, cwd)
+
+
+def written(host: Host, wanted: Wanted = SHIM, drop_in: str = "") -> dict[str, str]:
+    """path -> text of the files that configure would change."""
+    place = containerd.locate(host, drop_in=drop_in)
+    edits = containerd.edits(host, place, containerd.read(host, place), wanted)
+    before = {edit.path: host.read(edit.path) for edit in edits}
+    after = {path: data for path, data in apply(edits, before).items() if data != before[path]}
+    return {path: data.decode() for path, data in after.items()}
+
+
+def faults(host: Host, name: str = "shim") -> list[Finding]:
+    """Everything that is found in a configuration."""
+    place: Place = containerd.locate(host)
+    registry = containerd.read(host, place)
+    return [*registry.findings, *containerd.faults(host, place, registry, name)]
