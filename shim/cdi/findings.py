@@ -137,8 +137,11 @@ TABLE: dict[str, tuple[str, str]] = {
         "install a later engine, or take the key out: the runtime shim does not need it",
     ),
     "CDI_OFF": (NOTE, "`shim runtime configure --enable-cdi` switches it on; the runtime shim does not need it"),
+    "SNAP_CONFINED": (WARNING, "install docker from packages"),
+    "BUILDKIT_RUNTIME": (NOTE, "use the engine's own CDI for `RUN` lines"),
     "RESTART_NEEDED": (WARNING, "restart the engine; containers that run are not affected"),
     "SELINUX_DEVICES": (WARNING, "setsebool -P container_use_devices on"),
+    "CONFIG_FLAG": (ERROR, "give it in one of the two places only"),
     "CONFIG_BACKUP": (ERROR, "check owner, mode and free space of /var/lib/shim"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }

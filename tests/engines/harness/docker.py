@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import device, images, programs
@@ -28,13 +29,16 @@ class Docker:
     Arguments:
         runtime: the OCI runtime behind the two scripts.
         configure: edits daemon.json before the engine starts; without it the engine knows no runtime `shim`.
+        words: more of dockerd's command line.
     """
 
-    def __init__(self, sandbox: Sandbox, runtime: Path, configure: Configure | None = None) -> None:
+    def __init__(
+        self, sandbox: Sandbox, runtime: Path, configure: Configure | None = None, *, words: Sequence[str] = ()
+    ) -> None:
         program, self._docker = programs.find("dockerd", "docker")
         self._sandbox = sandbox
         self.directory = sandbox.scratch / "docker"
-        self.directory.mkdir()
+        self.directory.mkdir(exist_ok=True)
         self._socket = f"unix://{self.directory}/socket"
         settings = {
             "data-root": str(self.directory / "data"),
@@ -59,7 +63,8 @@ class Docker:
         file.write_text(json.dumps(settings), encoding="ascii")
         if configure:
             configure(file)
-        self._daemon = Daemon(sandbox, "dockerd", [program, "--config-file", file], lambda: self("version").status == 0)
+        argv: list[str | Path] = [program, "--config-file", file, *words]
+        self._daemon = Daemon(sandbox, "dockerd", argv, lambda: self("version").status == 0)
         archive = self.directory / "busybox.tar"
         images.write_image(archive, images.BUSYBOX)
         self("load", "--input", archive).ok()
