@@ -122,7 +122,10 @@ TABLE: dict[str, tuple[str, str]] = {
         WARNING,
         "give it the same options as the default runtime; `shim runtime configure` copies them",
     ),
+    "RUNTIME_IGNORED": (ERROR, "take out the key that the message names; `shim runtime configure` does"),
     "RUNTIME_ANNOTATIONS": (WARNING, 'set container_annotations = ["cdi.k8s.io/*"]; `shim runtime configure` does'),
+    "RUNTIME_JSON": (WARNING, "run `shim runtime configure --engine podman` anew"),
+    "HOOK_DOUBLE": (WARNING, "remove the hook's file, unless its containers ask for no device by CDI names"),
     "LAUNCHER_UNTRUSTED": (
         ERROR,
         "let root own it and each directory above it, writable by nobody else; `make install` puts it so",

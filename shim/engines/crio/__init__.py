@@ -1,0 +1,196 @@
+"""CRI-O: a drop-in with one table, and what CRI-O makes of its files.
+
+Files are decoded in this order: crio.conf, then everything below crio.conf.d, whatever its name ends in, in the order
+of a walk. The table of a runtime that comes again replaces the former one whole, so our drop-in holds a complete one.
+What it needs besides our path is copied from the runtime that is the default without us:
+
+    runtime_root  where runc or crun keep the state of containers: `runc --root … list` shows ours beside the others. A
+                  root of our own gains nothing, since ids are unique, and /run/shim is taken by the shim's index.
+    monitor_*     conmon, its cgroup and environment: without these the monitor may land in another cgroup.
+    allowed_annotations, and the rest of _COPIED: what pods may ask for works as it did.
+
+Never copied are platform_runtime_paths and inherit_default_runtime, which put another program in the place of
+runtime_path, and runtime_config_path, which is for virtual machines: CRI-O drops any other runtime that has it.
+
+No key lets `cdi.k8s.io/*` through, and none is needed: CRI-O takes away those annotations alone that it knows as
+experimental and that allowed_annotations does not name, and copies the rest, of the pod and of the container, into each
+container's config.json. An annotation in allowed_annotations that CRI-O does not know makes it drop the runtime.
+
+Source: https://github.com/cri-o/cri-o, pkg/config/config.go (UpdateFromPath, ValidateRuntimes), docs/crio.8.md,
+docs/crio.conf.5.md, docs/crio.conf.d.5.md, internal/factory/container/container.go (SpecAddAnnotations)
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from shim.cdi.findings import CdiError, Finding
+from shim.engines import hooksd, layers
+from shim.engines.crio import checks
+from shim.engines.model import Edit, Place, Put, Registry, Runtime
+from shim.engines.texts import tomltext
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.engines.host import Daemon, Host
+    from shim.engines.model import Wanted
+
+NAME = "crio"
+
+_CONFIG = "/etc/crio/crio.conf"
+_DIRECTORY = "/etc/crio/crio.conf.d"
+_DROP_IN = "99-shim.conf"
+_RUNTIMES = ("crio", "runtime", "runtimes")
+_MAPS = (_RUNTIMES, ("crio", "runtime", "workloads"))
+_SPEC_DIRS = ["/etc/cdi", "/var/run/cdi"]
+_HOOKS = ["/usr/share/containers/oci/hooks.d"]
+_CRUN_IS_DEFAULT = (1, 31)  # runc before
+_HAS_CDI = (1, 24)
+_COPIED = (
+    *("runtime_root", "monitor_path", "monitor_cgroup", "monitor_env", "monitor_exec_cgroup"),
+    *("allowed_annotations", "default_annotations", "privileged_without_host_devices", "container_min_memory"),
+    *("container_create_timeout", "no_sync_log", "exec_cpu_affinity", "seccomp_profile"),
+)
+# What CRI-O gives its own default runtime when no file has a table for it
+_BUILT_IN = {
+    "runtime_type": "oci",
+    "allowed_annotations": ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"],
+    "monitor_env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+}
+_HEAD = "# CRI-O's runtime that gives containers the CDI devices they ask for. Written by `shim runtime configure`.\n"
+
+
+def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
+    """Find CRI-O's files: those of the daemon that runs, or the usual ones.
+
+    Arguments: as of `model.Engine.locate`.
+    Raises:
+        CdiError: DROP_IN_UNUSED when CRI-O would not read a drop-in that was named.
+    """
+    daemon = next(iter(host.daemons("crio")), None)
+    program = host.find("crio", path=daemon.path if daemon else "")
+    main = config or _option(daemon, "--config", "-c") or _CONFIG
+    directory = _option(daemon, "--config-dir", "-d")
+    if config and not daemon:  # another tree, most likely: its drop-ins are there, too
+        directory = posixpath.dirname(drop_in) or f"{posixpath.dirname(main)}/crio.conf.d"
+    directory = directory or _DIRECTORY
+    if drop_in and posixpath.dirname(drop_in) != directory:
+        text, remedy = f"CRI-O looks for drop-ins in {directory}", f"name {directory}/{_DROP_IN}"
+        raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=drop_in)])
+    return Place(NAME, main, drop_in or f"{directory}/{_DROP_IN}", program, host.version(program), daemon)
+
+
+def read(host: Host, place: Place) -> Registry:
+    """Read the configuration as CRI-O does; options on the command line of the daemon that runs win.
+
+    Raises:
+        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
+    """
+    found = layers.read(host, _files(host, place), _MAPS)
+    document = layers.merge(found, _MAPS)
+    settings = _table(document, ("crio", "runtime"))
+    built_in = "crun" if not place.version or place.version >= _CRUN_IS_DEFAULT else "runc"
+    written = settings.get("default_runtime")
+    default = _option(place.daemon, "--default-runtime") or (written if isinstance(written, str) else "") or built_in
+    given = _option(place.daemon, "--cdi-spec-dirs")
+    spec_dirs = given.split(",") if given else _list(settings, "cdi_spec_dirs", _SPEC_DIRS)
+    registry = Registry(
+        runtimes=_runtimes(host, place, found, document, built_in),
+        default=default,
+        cdi=bool(spec_dirs) and (not place.version or place.version >= _HAS_CDI),
+        spec_dirs=tuple(spec_dirs),
+        document=document,
+        files=[one.path for one in found],
+    )
+    registry.low_level = _program(host, place, registry.runtimes.get(registry.default), registry.default)
+    registry.findings = [*layers.mistyped(found, checks.TYPES, "CRI-O"), *checks.dead_tables(found)]
+    return registry
+
+
+def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+    """The drop-in with the table of a runtime; the default and CDI's directories where that was asked for."""
+    without_us = read(host.with_files({place.drop_in: None}), place)
+    source = _template(without_us)
+    table = {"runtime_path": wanted.path, "runtime_type": source.get("runtime_type") or "oci"}
+    table |= {key: source[key] for key in _COPIED if source.get(key)}  # false and empty are what CRI-O takes anyway
+    steps = [Put((*_RUNTIMES, wanted.name), table)]
+    if wanted.default:
+        steps.insert(0, Put(("crio", "runtime", "default_runtime"), wanted.name))
+    if wanted.cdi and not registry.spec_dirs:
+        steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), _SPEC_DIRS))
+    return [Edit(place.drop_in, "toml", tuple(steps), head=_HEAD)]
+
+
+def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+    """What is wrong with a runtime in this configuration: files that do not count, and keys that make CRI-O drop it."""
+    hooks = _list(_table(registry.document, ("crio", "runtime")), "hooks_dir", _HOOKS)
+    found = [
+        *checks.other_files(place, _option(place.daemon, "--config", "-c"), _CONFIG),
+        *checks.unused(host, place, registry, name),
+        *checks.copies(registry),
+        *checks.missing_default(registry),
+        *hooksd.doubles(hooksd.read(host, hooks), ""),
+    ]
+    if name in registry.runtimes:
+        found += checks.dropped(registry.runtimes[name])
+    found += checks.missing_monitors(host, registry)
+    if registry.cdi is False:
+        found.append(checks.cdi_off(place, registry))
+    return found
+
+
+def _option(daemon: Daemon | None, *names: str) -> str:
+    value = daemon.option(*names) if daemon else ""
+    is_path = names[0] in {"--config", "--config-dir"}
+    return posixpath.join(daemon.cwd, value) if daemon and value and is_path else value
+
+
+def _files(host: Host, place: Place) -> list[str]:
+    """The main file, then every file below the directory, in the order of a walk: names of a directory by bytes."""
+    directory = posixpath.dirname(place.drop_in)
+    below = [path for depth in ("*", "*/*", "*/*/*") for path in host.glob(f"{directory}/{depth}")]
+    return [place.config, *sorted(below, key=lambda path: path.encode().split(b"/"))]
+
+
+def _table(document: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    found = tomltext.get(document, keys)
+    return found if isinstance(found, dict) else {}
+
+
+def _list(table: dict[str, Any], key: str, default: list[str]) -> list[str]:
+    value = table.get(key, default)
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else default
+
+
+def _runtimes(
+    host: Host, place: Place, found: list[layers.Layer], document: dict[str, Any], built_in: str
+) -> dict[str, Runtime]:
+    manager = _option(place.daemon, "--cgroup-manager") or _table(document, _RUNTIMES[:2]).get("cgroup_manager")
+    is_systemd = (manager or "systemd") == "systemd"
+    tables = _table(document, _RUNTIMES)
+    default = _table(document, _RUNTIMES[:2]).get("default_runtime") or built_in
+    if built_in not in tables and (default == built_in or host.find(built_in)):
+        tables = {built_in: _BUILT_IN, **tables}  # one whose program is missing is dropped, unless it is the default
+    runtimes = {}
+    for name, table in tables.items():
+        if isinstance(table, dict):
+            layer = layers.last(found, (*_RUNTIMES, name))
+            path, kind = str(table.get("runtime_path") or ""), str(table.get("runtime_type") or "")
+            file, line = (layer.path, layer.line((*_RUNTIMES, name))) if layer else ("", 0)
+            runtimes[name] = Runtime(name, path, kind, is_systemd, table, file, line)
+    return runtimes
+
+
+def _program(host: Host, place: Place, runtime: Runtime | None, name: str) -> str:
+    """The program of a runtime: its path, or its name searched in the daemon's PATH."""
+    return host.find(runtime.path or name, path=place.daemon.path if place.daemon else "") if runtime else ""
+
+
+def _template(registry: Registry) -> dict[str, Any]:
+    """The table from which keys are copied: that of the default runtime, unless it starts virtual machines."""
+    for name in (registry.default, "crun", "runc"):
+        if name in registry.runtimes and registry.runtimes[name].type != "vm":
+            return registry.runtimes[name].table
+    return _BUILT_IN

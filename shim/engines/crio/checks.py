@@ -1,0 +1,156 @@
+"""What can be wrong in CRI-O's configuration.
+
+CRI-O says little: a key or table that it does not know is passed over, and a runtime with a fault is dropped with one
+line in the journal, after which the kubelet hears of a handler that is missing.
+
+Source: https://github.com/cri-o/cri-o, pkg/config/config.go (RuntimeHandler.Validate)
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from shim.cdi.findings import Finding
+from shim.engines import layers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from shim.engines.host import Host
+    from shim.engines.model import Place, Registry, Runtime
+
+_RUNTIMES = ("crio", "runtime", "runtimes")
+_TEXTS = (
+    *("runtime_path", "runtime_type", "runtime_root", "runtime_config_path", "monitor_path", "monitor_cgroup"),
+    *("monitor_exec_cgroup", "container_min_memory", "seccomp_profile", "exec_cpu_affinity"),
+)
+_COPIES = ("~", ".bak", ".old", ".orig", ".save", ".swp", ".rpmnew", ".rpmsave", ".dpkg-old", ".dpkg-dist", ".dpkg-new")
+_FLAGS = ("privileged_without_host_devices", "inherit_default_runtime", "no_sync_log", "stream_websockets")
+
+TYPES: dict[tuple[str, ...], Any] = {
+    ("crio", "runtime"): dict,
+    _RUNTIMES: dict,
+    ("crio", "runtime", "default_runtime"): str,
+    ("crio", "runtime", "cgroup_manager"): str,
+    ("crio", "runtime", "conmon"): str,
+    ("crio", "runtime", "cdi_spec_dirs"): layers.LIST,
+    ("crio", "runtime", "hooks_dir"): layers.LIST,
+    (*_RUNTIMES, "*"): dict,
+    (*_RUNTIMES, "*", "monitor_env"): layers.LIST,
+    (*_RUNTIMES, "*", "allowed_annotations"): layers.LIST,
+    (*_RUNTIMES, "*", "default_annotations"): dict,
+    **{(*_RUNTIMES, "*", key): str for key in _TEXTS},
+    **{(*_RUNTIMES, "*", key): bool for key in _FLAGS},
+}
+
+
+def dead_tables(found: Iterable[layers.Layer]) -> Iterator[Finding]:
+    """Tables of runtimes, and default runtimes, in places where CRI-O looks for none."""
+    for layer in found:
+        for keys in layers.tables_with(layer.document, "runtime_path"):
+            if keys[:3] == _RUNTIMES and len(keys) > 4:
+                right = f'[crio.runtime.runtimes."{".".join(keys[3:])}"]'
+                text = f"[{'.'.join(keys)}]: each dot opens a table here, so that {right} has no runtime_path"
+                yield Finding("CONFIG_HEADER_UNQUOTED", text, f"write {right}", path=layer.path, line=layer.line(keys))
+            elif keys[:3] != _RUNTIMES or len(keys) < 4:
+                right = f"[crio.runtime.runtimes.{keys[-1] if keys else 'NAME'}]"
+                text = f"CRI-O passes over [{'.'.join(keys)}]: runtimes stand in [crio.runtime.runtimes.NAME]"
+                yield Finding("CONFIG_DEAD_SECTION", text, f"write {right}", path=layer.path, line=layer.line(keys))
+        for keys in layers.tables_with(layer.document, "default_runtime"):
+            if keys != _RUNTIMES[:2]:
+                here = f"[{'.'.join(keys)}]" if keys else "no table"
+                text = f"CRI-O passes over default_runtime in {here}: it stands in [crio.runtime]"
+                line = layer.line((*keys, "default_runtime"))
+                yield Finding("CONFIG_DEAD_SECTION", text, "move it to [crio.runtime]", path=layer.path, line=line)
+
+
+def other_files(place: Place, read: str, usual: str) -> Iterator[Finding]:
+    """A main file that CRI-O does not read.
+
+    Arguments:
+        place: what we look at.
+        read: the main file that the daemon was started with, "" for the usual one.
+        usual: the usual one.
+    """
+    if place.daemon and place.config != (read or usual):
+        text = f"the CRI-O that runs (process {place.daemon.pid}) reads {read or usual} instead of this file"
+        yield Finding("ENGINE_CONFIG_OTHER", text, path=place.config)
+
+
+def unused(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
+    """Files that register a runtime to no effect: where nobody reads them, or under a later table of the same name."""
+    keys = (*_RUNTIMES, name)
+    directory = place.drop_in.rpartition("/")[0]
+    beside = [path for depth in ("*.conf", "*/*.conf") for path in host.glob(f"/etc/crio/{depth}")]
+    for layer in layers.setting(host, sorted({*beside} - set(registry.files)), keys, (_RUNTIMES,)):
+        text = f"CRI-O does not read this file: its drop-ins lie in {directory}"
+        yield Finding("DROP_IN_UNUSED", text, f"move it to {directory}", path=layer.path, line=layer.line(keys))
+    winner = registry.runtimes.get(name)
+    for layer in layers.setting(host, [place.drop_in], keys, (_RUNTIMES,)):
+        if winner and winner.file != place.drop_in:
+            text = f"{winner.file}, line {winner.line}, comes later and replaces the whole table of {name}"
+            remedy = f"remove that table, or give {place.drop_in} a name that sorts behind that file's"
+            yield Finding("DROP_IN_UNUSED", text, remedy, path=place.drop_in, line=layer.line(keys))
+
+
+def copies(registry: Registry) -> Iterator[Finding]:
+    """Copies that editors and packages leave beside a file: CRI-O reads them like any other, after the file itself."""
+    for path in registry.files:
+        if path.endswith(_COPIES):
+            text = "CRI-O reads every file of the directory, this copy as well: what it says counts"
+            yield Finding("ENGINE_CONFIG_OTHER", text, "move it to another directory", path=path)
+
+
+def missing_default(registry: Registry) -> Iterator[Finding]:
+    """A default runtime without a table."""
+    if registry.default not in registry.runtimes:
+        text = f"default_runtime is {registry.default}, which has no table [crio.runtime.runtimes.{registry.default}]"
+        there = registry.near(registry.default)
+        yield Finding("HANDLER_MISSING", f"{text}, so that CRI-O does not start; there are {there}")
+
+
+def dropped(runtime: Runtime) -> Iterator[Finding]:
+    """Keys for which CRI-O leaves a runtime out, or runs another program in its name."""
+    table = runtime.table
+    texts = []
+    if runtime.type not in {"", "oci", "pod"}:
+        known = "starts virtual machines" if runtime.type == "vm" else "is unknown to CRI-O"
+        texts.append(f'runtime_type = "{runtime.type}" {known}; the shim is of type "oci"')
+    if table.get("inherit_default_runtime"):
+        texts.append("inherit_default_runtime puts the default runtime's program in the place of runtime_path")
+    if table.get("platform_runtime_paths"):
+        texts.append("platform_runtime_paths names other programs, which run in the place of runtime_path")
+    if table.get("runtime_config_path") and runtime.type != "vm":
+        texts.append('runtime_config_path goes with runtime_type = "vm" alone: CRI-O drops this runtime')
+    texts += [
+        f"CRI-O drops a runtime whose allowed_annotations hold {one}: CDI's annotations need no permission there"
+        for one in _list(table.get("allowed_annotations"))
+        if re.match(r"cdi\.k8s\.io\b", one)
+    ]
+    return (Finding("RUNTIME_IGNORED", text, path=runtime.file, line=runtime.line) for text in texts)
+
+
+def missing_monitors(host: Host, registry: Registry) -> Iterator[Finding]:
+    """Monitors that are named and not there: CRI-O does not start. Each once, since ours is that of the default."""
+    first: dict[str, Runtime] = {}
+    for runtime in registry.runtimes.values():
+        first.setdefault(str(runtime.table.get("monitor_path") or ""), runtime)
+    for path, runtime in first.items():
+        if path and not host.exists(path):
+            found = host.find("conmon")
+            remedy = f"set monitor_path to {found}, or install conmon there" if found else "install conmon there"
+            text = f"monitor_path {path} is missing: CRI-O does not start"
+            yield Finding("RUNTIME_BINARY_MISSING", text, remedy, path=runtime.file, line=runtime.line)
+
+
+def cdi_off(place: Place, registry: Registry) -> Finding:
+    """Why CRI-O gives no CDI devices by itself."""
+    if registry.spec_dirs:
+        version = ".".join(map(str, place.version))
+        return Finding("CDI_OFF", f"CRI-O {version} knows no CDI devices; 1.24 is the first that does")
+    return Finding("CDI_OFF", "cdi_spec_dirs is empty, so CRI-O itself finds no CDI device")
+
+
+def _list(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

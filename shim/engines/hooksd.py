@@ -1,0 +1,104 @@
+"""Directories of OCI hooks: JSON files by which podman and CRI-O add hooks to a container's config.json by themselves.
+
+They matter twice here. Podman's precreate stage gives `shim hook precreate` the whole config.json, which makes it a way
+in that needs no runtime of another name. And a vendor's older toolkit leaves a file here whose hook injects into every
+container, next to whatever the shim injects.
+
+A file counts when its name ends in .json; one of the same name in a later directory takes its place.
+
+Source: oci-hooks(5), https://github.com/containers/common/blob/main/pkg/hooks/docs/oci-hooks.5.md
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from shim.cdi.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shim.engines.host import Host
+
+# Programs of vendors that inject devices from a hook, by the beginning of their names
+_VENDORS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-container-cli", "nvidia-ctk")
+
+
+@dataclass(frozen=True)
+class HookFile:
+    """A file of a directory of hooks.
+
+    Attributes:
+        path: the file.
+        program: path of the program.
+        arguments: its argument list, the first is its name.
+        stages: at which it runs.
+    """
+
+    path: str
+    program: str
+    arguments: tuple[str, ...]
+    stages: tuple[str, ...]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is the shim's hook of podman's precreate stage."""
+        return self.arguments[1:3] == ("hook", "precreate") and "precreate" in self.stages
+
+    @property
+    def is_vendors(self) -> bool:
+        """Whether it injects a vendor's devices."""
+        return self.program.rpartition("/")[2].startswith(_VENDORS)
+
+
+def read(host: Host, directories: Iterable[str]) -> list[HookFile]:
+    """The files of these directories, the most important directory last. One that cannot be understood is left out.
+
+    Raises:
+        CdiError: ENGINE_CONFIG_UNREADABLE.
+    """
+    chosen = {path.rpartition("/")[2]: path for directory in directories for path in host.glob(f"{directory}/*.json")}
+    found = [_parsed(path, host.read(path) or b"") for path in sorted(chosen.values())]
+    return [one for one in found if one]
+
+
+def precreate(launcher: str) -> str:
+    """The text of the file that makes podman call the shim for every container that asks for a device.
+
+    Arguments:
+        launcher: absolute path of the launcher.
+    """
+    hook = {"path": launcher, "args": [launcher.rpartition("/")[2], "hook", "precreate"], "timeout": 10}
+    when = {"annotations": {"^cdi[.]k8s[.]io/": ".*"}}
+    return json.dumps({"version": "1.0.0", "hook": hook, "when": when, "stages": ["precreate"]}, indent=2) + "\n"
+
+
+def doubles(files: Iterable[HookFile], runtime: str) -> list[Finding]:
+    """What would be injected twice.
+
+    Arguments:
+        files: the hooks that the engine runs.
+        runtime: the name under which the shim is a runtime of the engine, "" when it is none.
+    """
+    found = []
+    for file in files:
+        if file.is_ours and runtime:
+            text = f"this hook calls the shim, which is the runtime {runtime} as well: it works twice for a container"
+            remedy = "keep one of the two: remove this file, or the runtime (`shim runtime remove --engine podman`)"
+            found.append(Finding("HOOK_DOUBLE", text, remedy, path=file.path))
+        if file.is_vendors:
+            text = f"this hook runs {file.program}, which injects a vendor's devices next to those of CDI specs"
+            found.append(Finding("HOOK_DOUBLE", text, path=file.path))
+    return found
+
+
+def _parsed(path: str, data: bytes) -> HookFile | None:
+    try:
+        document: Any = json.loads(data)
+        hook = document["hook"]
+        stages = document.get("stages") or []
+        return HookFile(path, str(hook["path"]), tuple(map(str, hook.get("args") or [])), tuple(map(str, stages)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None  # the engine itself says what is wrong with it, and starts no container

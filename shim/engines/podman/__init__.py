@@ -1,0 +1,262 @@
+"""podman: a drop-in of containers.conf, and optionally a hook of its precreate stage.
+
+What podman reads depends on its version and on who calls it (`_files`). A list in a later file replaces the list of an
+earlier one; the attribute {append = true}, by which it would be added, exists since 4.8, and older programs that read
+the same file (buildah, for one) refuse it. So our drop-in holds whole lists: what the other files say, and our name.
+
+    runtime_supports_json      podman reads a runtime's error from its log in JSON; without it from standard error
+    runtime_supports_nocgroup  --cgroups=disabled is allowed. containers.conf(5) spells it with an s at the end, which
+                               has no effect
+    runtime_supports_kvm       the same for SELinux's type of virtual machines
+
+Runtimes are in these lists by name. Ours goes into those that hold the name of the runtime behind it: `runc` knows no
+`--cgroup-manager disabled`, which podman gives to those of the second list.
+
+Hooks: `hooks_dir` replaces podman's built-in list, /usr/share/containers/oci/hooks.d; /etc/containers/oci/hooks.d is
+read only where it is named, with root and without (tried with 4.3 and 5.4, whose manuals say otherwise).
+
+Source: containers.conf(5), podman(1), https://github.com/containers/common, pkg/config/{config,default,new}.go,
+internal/attributedstring; https://github.com/containers/container-libs, storage/pkg/configfile (podman 6)
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any
+
+from shim.cdi.findings import CdiError, Finding
+from shim.engines import hooksd, launcher, layers
+from shim.engines.model import Edit, Place, Put, Registry, Runtime
+from shim.engines.podman import checks
+from shim.engines.texts import tomltext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from shim.engines.host import Host
+    from shim.engines.model import Wanted
+
+NAME = "podman"
+
+_VENDOR, _ADMIN = "/usr/share/containers/containers.conf", "/etc/containers/containers.conf"
+_DROP_IN = "99-shim.conf"
+_HOOK = "shim-precreate.json"
+_HOOKS = ("/usr/share/containers/oci/hooks.d",)
+_SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
+_RUNTIMES = ("engine", "runtimes")
+_MAPS = (_RUNTIMES,)
+_SEARCHED = ("crun", "runc", "runj", "kata", "runsc", "ocijail")  # for the default runtime, in this order
+_PLACES = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/sbin", "/bin", "/run/current-system/sw/bin")
+# First versions that …
+_READS_DROP_INS = (3, 3)
+_HAS_CDI = (4, 1)
+_READS_OVERRIDE = (4, 5)
+_APPENDS = (4, 8)
+_READS_ROOTS_OWN = (5, 0)
+_READS_SPEC_DIRS = (5, 5)
+_READS_ONE_MAIN_FILE = (6, 0)
+# The lists that hold names of runtimes, with what is in them when no file says anything
+LISTS = {
+    "runtime_supports_json": ("crun", "runc", "kata", "runsc", "youki", "krun"),
+    "runtime_supports_nocgroup": ("crun", "krun"),
+    "runtime_supports_kvm": ("kata", "kata-runtime", "kata-qemu", "kata-fc", "krun"),
+}
+_HEAD = "# podman's runtime that gives containers the CDI devices they ask for. Written by `shim runtime configure`.\n"
+
+
+def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
+    """Find the containers.conf of who asks: the system's for root, else one's own.
+
+    Arguments: as of `model.Engine.locate`; a main file elsewhere is one that CONTAINERS_CONF names for podman.
+    Raises:
+        CdiError: DROP_IN_UNUSED when podman would not read a drop-in that was named.
+    """
+    program = host.find("podman")
+    version = host.version(program)
+    own = _own(host) if host.user else _ADMIN
+    main = config or host.environment.get("CONTAINERS_CONF") or own
+    reads_drop_ins = main in {_VENDOR, _ADMIN, _own(host)} and (not version or version >= _READS_DROP_INS)
+    directory = f"{own if main == _VENDOR else main}.d"
+    if drop_in and not (reads_drop_ins and posixpath.dirname(drop_in) == directory and drop_in.endswith(".conf")):
+        where = f"{directory}, with a name that ends in .conf" if reads_drop_ins else f"no place: it reads {main} alone"
+        raise CdiError([Finding("DROP_IN_UNUSED", f"podman looks for drop-ins in {where}", path=drop_in)])
+    drop_in = drop_in or (f"{directory}/{_DROP_IN}" if reads_drop_ins else "")
+    return Place(NAME, main, drop_in, program, version, layout="rootless" if host.user else "")
+
+
+def read(host: Host, place: Place) -> Registry:
+    """Read the configuration as podman does.
+
+    Raises:
+        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
+    """
+    found = layers.read(host, _files(host, place), _MAPS)
+    document = layers.merge(found, _MAPS)
+    engine = _table(document, ("engine",))
+    manager = engine.get("cgroup_manager")
+    spec_dirs = names(found, "cdi_spec_dirs", _SPEC_DIRS) if _is_at_least(place, _READS_SPEC_DIRS) else [*_SPEC_DIRS]
+    registry = Registry(
+        runtimes=_runtimes(host, found, document, manager == "systemd" if manager else None),
+        cdi=_is_at_least(place, _HAS_CDI) and bool(spec_dirs),
+        spec_dirs=tuple(spec_dirs),
+        document=document,
+        files=[one.path for one in found],
+    )
+    written = engine["runtime"] if isinstance(engine.get("runtime"), str) else ""
+    registry.default = written or next((name for name in _SEARCHED if name in registry.runtimes), "")
+    default = registry.runtimes.get(registry.default)
+    registry.low_level = host.find(default.path) if default else host.find(written) if written else ""
+    appends = not place.version or place.version >= _APPENDS
+    registry.findings = [*checks.mistyped(found, appends=appends), *checks.dead(found)]
+    return registry
+
+
+def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+    """The keys that register a runtime, in a drop-in or, where podman reads none, in the main file."""
+    steps = [Put(("engine", key), value) for key, value in _lists(host, place, wanted.name, wanted.low_level).items()]
+    if wanted.default:
+        steps.insert(0, Put(("engine", "runtime"), wanted.name))
+    if wanted.cdi and not registry.spec_dirs:
+        steps.append(Put(("engine", "cdi_spec_dirs"), [*_SPEC_DIRS]))
+    steps.append(Put((*_RUNTIMES, wanted.name), [wanted.path]))
+    return [Edit(place.drop_in or place.config, "toml", tuple(steps), head=_HEAD)]
+
+
+def hook_edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+    """The precreate hook, with which no other runtime is needed; its directory in containers.conf if it is not there.
+
+    Arguments: as of `model.Engine.edits`; of `wanted` the path alone counts.
+    """
+    directory = _hooks_directory(host)
+    there = names(layers.read(host, registry.files, _MAPS), "hooks_dir", _HOOKS)
+    hook = Edit(f"{directory}/{_HOOK}", "text", head=hooksd.precreate(wanted.path))
+    if directory in there:
+        return [hook]
+    key = Put(("engine", "hooks_dir"), [*there, directory])
+    return [hook, Edit(place.drop_in or place.config, "toml", (key,), head=_HEAD)]
+
+
+def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+    """What is wrong with a runtime in this configuration: lists without it, files that do not count, hooks."""
+    found = layers.read(host, registry.files, _MAPS)
+    hooks = hooksd.read(host, names(found, "hooks_dir", _HOOKS))
+    is_there = name in registry.runtimes and registry.runtimes[name].file != ""
+    result = [
+        *checks.other_file(host, place, {_VENDOR, _ADMIN, _own(host)}),
+        *checks.unused(host, place, registry, name),
+        *checks.missing_default(host, registry),
+        *hooksd.doubles(hooks, name if is_there else ""),
+    ]
+    if is_there:
+        wanted = _lists(host, place, name, launcher.becomes(host, registry.runtimes[name].path))
+        result += checks.lost_names(found, {key: (wanted.get(key, []), names(found, key)) for key in LISTS}, name)
+    if registry.cdi is False:
+        result.append(checks.cdi_off(place, registry))
+    return result
+
+
+def names(found: Iterable[layers.Layer], key: str, default: Sequence[str] | None = None) -> list[str]:
+    """What a list of texts of [engine] comes to.
+
+    Arguments:
+        found: the files, in order.
+        key: the list's name.
+        default: its content when no file has it; of LISTS when not given.
+    """
+    items, appends = list(LISTS[key] if default is None else default), False
+    for layer in found:
+        value = _table(layer.document, ("engine",)).get(key)
+        if isinstance(value, list):
+            for one in value:
+                appends = bool(one.get("append", appends)) if isinstance(one, dict) else appends
+            items = [*(items if appends else []), *(one for one in value if isinstance(one, str))]
+    return items
+
+
+def _is_at_least(place: Place, version: tuple[int, int]) -> bool:
+    """Whether podman is that new. One whose version is unknown reads as 4 and 5 do, and has what 4.1 has."""
+    return place.version >= version if place.version else version <= _HAS_CDI
+
+
+def _own(host: Host) -> str:
+    """The containers.conf of who asks."""
+    home = host.environment.get("HOME") or ("/root" if not host.user else "/")
+    return posixpath.join(host.environment.get("XDG_CONFIG_HOME") or f"{home}/.config", "containers/containers.conf")
+
+
+def _hooks_directory(host: Host) -> str:
+    return f"{posixpath.dirname(_own(host))}/oci/hooks.d" if host.user else "/etc/containers/oci/hooks.d"
+
+
+def _files(host: Host, place: Place, without: str = "") -> list[str]:
+    """The files that podman decodes, in this order, whether they exist or not."""
+    override = host.environment.get("CONTAINERS_CONF_OVERRIDE") if _is_at_least(place, _READS_OVERRIDE) else ""
+    own = [_own(host)] if host.user or _is_at_least(place, _READS_ROOTS_OWN) else []
+    mains = [_VENDOR, _ADMIN, *own]
+    if place.config not in mains:
+        found = [place.config]
+    elif _is_at_least(place, _READS_ONE_MAIN_FILE):
+        found = [*[path for path in mains if host.exists(path)][-1:], *_sorted_drop_ins(host, own)]
+    else:
+        found = [_VENDOR]
+        for main in mains[1:]:
+            found += [main, *host.glob(f"{main}.d/*.conf")]
+    return [path for path in [*found, *([override] if override else [])] if path != without]
+
+
+def _sorted_drop_ins(host: Host, own: list[str]) -> list[str]:
+    """From podman 6 on: by file name, whatever the directory; of two with one name the later directory's counts."""
+    kind = [f"rootless.conf.d/{host.user}", "rootless.conf.d"] if host.user else ["rootful.conf.d"]
+    directories = []
+    for main in (_VENDOR, _ADMIN):
+        directories += [*(f"{main.removesuffix('conf')}{one}" for one in kind), f"{main}.d"]
+    directories += [f"{main}.d" for main in own]
+    chosen = {posixpath.basename(path): path for one in directories for path in host.glob(f"{one}/*.conf")}
+    return [chosen[name] for name in sorted(chosen)]
+
+
+def _table(document: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    found = tomltext.get(document, keys)
+    return found if isinstance(found, dict) else {}
+
+
+def _runtimes(
+    host: Host, found: list[layers.Layer], document: dict[str, Any], systemd: bool | None
+) -> dict[str, Runtime]:
+    """Those of the files, and those of the built-in ones that are installed."""
+    built_in = {name: _built_in(host, name) for name in _SEARCHED}
+    runtimes = {name: Runtime(name, path, systemd_cgroup=systemd) for name, path in built_in.items() if path}
+    for name, paths in _table(document, _RUNTIMES).items():
+        if isinstance(paths, list):
+            # the first that exists, else the name in PATH
+            candidates = [str(path) for path in paths]
+            path = next(filter(host.exists, candidates), "") or host.find(name) or next(iter(candidates), "")
+            layer = layers.last(found, (*_RUNTIMES, name))
+            file, line = (layer.path, layer.line((*_RUNTIMES, name))) if layer else ("", 0)
+            runtimes[name] = Runtime(name, path, "", systemd, {"paths": candidates}, file, line)
+    return runtimes
+
+
+def _built_in(host: Host, name: str) -> str:
+    """The program of a runtime that podman knows without any file, "" when it is missing."""
+    return host.find(*(f"{place}/{name}" for place in _PLACES), name)
+
+
+def _lists(host: Host, place: Place, name: str, low_level: str) -> dict[str, list[str]]:
+    """The lists in which a runtime should be, with all that the other files have put there.
+
+    Arguments:
+        name: the runtime.
+        low_level: what is behind it; where that is not known, podman's default runtime.
+    """
+    without_us = layers.read(host, _files(host, place, without=place.drop_in), _MAPS)
+    default = _table(layers.merge(without_us, _MAPS), ("engine",)).get("runtime")
+    if default == name or not default:
+        default = next((one for one in _SEARCHED if _built_in(host, one)), _SEARCHED[0])
+    behind = posixpath.basename(low_level or str(default))
+    result = {}
+    for key in LISTS:
+        there = [one for one in names(without_us, key) if one != name]
+        if behind in there:
+            result[key] = [*there, name]
+    return result
