@@ -146,6 +146,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "SELINUX_DEVICES": (WARNING, "setsebool -P container_use_devices on"),
     "CONFIG_FLAG": (ERROR, "give it in one of the two places only"),
     "CONFIG_BACKUP": (ERROR, "check owner, mode and free space of /var/lib/shim"),
+    "MANIFEST_INVALID": (ERROR, "mend the manifest; `shim runtime class` writes one"),
+    "CLASS_ELSEWHERE": (NOTE, "check the RuntimeClass as well: `shim runtime verify --manifest`"),
+    "POD_ANNOTATION": (WARNING, "let a device plugin ask, by a resource in the container's limits"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

@@ -1,0 +1,329 @@
+"""RuntimeClass and Pod: check them against an engine, and write them.
+
+A RuntimeClass names a handler, which is the name of a runtime in the engine of each node. Nothing in a cluster compares
+the two before a Pod is refused by the kubelet of the node that it came to.
+
+How a request reaches the shim. The kubelet gives an engine two sets of annotations: those of the Pod, and those of each
+container, which nobody can write in a manifest: they come from the answer of a device plugin. containerd hands on the
+second kind where container_annotations allows it, which `shim runtime configure` writes, and the first kind where
+pod_annotations does, which it never writes, since then every container of the Pod and its sandbox would ask. CRI-O
+hands on both. A device plugin that answers with CDI devices instead of annotations needs the engine's own CDI.
+
+Source: https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/runtime-class-v1/,
+https://kubernetes.io/docs/concepts/containers/runtime-class/,
+https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from shim.cdi.nearest import nearest
+from shim.engines import manifestyaml
+from shim.engines.manifestyaml import Object
+from shim.engines.model import ANNOTATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from shim.cdi.findings import Finding
+    from shim.engines.model import Place, Registry
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_QUANTITY = re.compile(r"[+]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[mkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
+_TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_FIELDS = ("apiVersion", "kind", "metadata", "handler", "overhead", "scheduling")
+_ASKS = ANNOTATIONS.removesuffix("*")
+# Where the Pod of a workload stands
+_TEMPLATES: dict[str, tuple[str, ...]] = {
+    "Pod": (),
+    "PodTemplate": ("template",),
+    **dict.fromkeys(("Deployment", "DaemonSet", "StatefulSet", "ReplicaSet"), ("spec", "template")),
+    **dict.fromkeys(("ReplicationController", "Job"), ("spec", "template")),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+
+
+def check(text: str, registry: Registry, place: Place, file: str = "") -> list[Finding]:
+    """What is wrong with the RuntimeClasses and Pods of a manifest, on a node with this engine.
+
+    Arguments:
+        text: YAML or JSON of one or several objects; those of other kinds are passed over.
+        registry: what the engine's configuration says.
+        place: where it lies.
+        file: name of the manifest, for findings.
+    Raises:
+        CdiError: MANIFEST_INVALID when it is no manifest.
+    """
+    objects = manifestyaml.read(text, file)
+    classes = {str(one.get("metadata", "name")): one for one in objects if one.get("kind") == "RuntimeClass"}
+    found: list[Finding] = []
+    for one in objects:
+        kind = str(one.get("kind"))
+        if kind == "RuntimeClass":
+            found += [*_class(one), *_handler(one, registry, place)]
+        elif kind in _TEMPLATES:
+            found += _pod(one.below(*_TEMPLATES[kind]), classes, registry, place)
+    if not any(one.get("kind") == "RuntimeClass" or str(one.get("kind")) in _TEMPLATES for one in objects):
+        kinds = ", ".join(sorted({str(one.get("kind")) for one in objects})) or "nothing"
+        found.append(Object({}, file).finding("MANIFEST_INVALID", f"no RuntimeClass and no Pod is in it, but {kinds}"))
+    return found
+
+
+def runtime_class(
+    name: str,
+    handler: str,
+    node_selector: Mapping[str, str] | None = None,
+    tolerations: Sequence[Mapping[str, Any]] = (),
+    overhead: Mapping[str, str] | None = None,
+) -> str:
+    """The manifest of a RuntimeClass, for `kubectl apply -f`.
+
+    Arguments:
+        name: of the class, by which Pods choose it.
+        handler: name of the runtime in the engine of every node.
+        node_selector: labels that a node must have.
+        tolerations: taints that its Pods put up with, in Kubernetes' form (`toleration` reads a word).
+        overhead: what a Pod of this class costs besides its containers: resource -> quantity.
+    Raises:
+        ValueError: Kubernetes would not take it; says why.
+    """
+    document: dict[str, Any] = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": name},
+        "handler": handler,
+    }
+    if overhead:
+        document["overhead"] = {"podFixed": dict(overhead)}
+    if node_selector or tolerations:
+        selector = {"nodeSelector": dict(node_selector)} if node_selector else {}
+        tolerated = {"tolerations": [dict(one) for one in tolerations]} if tolerations else {}
+        document["scheduling"] = {**selector, **tolerated}
+    _refuse([*_class(Object(document)), *_label(Object(document), "metadata", "name")])
+    comment = (
+        f"# Pods with `runtimeClassName: {name}` run under the runtime {handler} of the engine of their node.\n"
+        "# Every node that they can come to must have it (`shim runtime configure` there).\n"
+    )
+    return comment + _text(document)
+
+
+def example_pod(
+    runtime_class: str, resource: str = "", device: str = "", name: str = "shim-example", image: str = "busybox"
+) -> str:
+    """The manifest of a Pod that gets a device, and prints what is in its /dev.
+
+    Arguments:
+        runtime_class: name of the RuntimeClass.
+        resource: what a device plugin offers, VENDOR/NAME: the way that works with every engine.
+        device: a qualified CDI name instead: the Pod's annotation asks for it, which CRI-O hands on to containers.
+        name: of the Pod.
+        image: with a shell.
+    Raises:
+        ValueError: Kubernetes would not take it; says why.
+    """
+    kind = device.partition("=")[0]
+    annotations = {f"{_ASKS}{name}": device} if device else {}
+    container: dict[str, Any] = {"name": "example", "image": image, "command": ["ls", "-l", "/dev"]}
+    if resource:
+        container["resources"] = {"limits": {resource: 1}}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **({"annotations": annotations} if annotations else {})},
+        "spec": {"runtimeClassName": runtime_class, "restartPolicy": "Never", "containers": [container]},
+    }
+    pod = Object(document)
+    _refuse([*_label(pod, "metadata", "name"), *_name(pod, "spec", "runtimeClassName")])
+    if device and ("/" not in kind or not device.partition("=")[2]):
+        raise ValueError(f"{device} is no device: a device is named VENDOR/CLASS=NAME")
+    if resource and not re.fullmatch(rf"{_SUBDOMAIN.pattern}/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", resource):
+        raise ValueError(f"{resource} is no resource of a device plugin: it is named VENDOR/NAME")
+    return _COMMENTS[bool(resource), bool(device)] + _text(document)
+
+
+def toleration(word: str) -> dict[str, str]:
+    """A toleration from KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT, the form that `kubectl taint` has for taints.
+
+    Raises:
+        ValueError: it has another form.
+    """
+    rest, _, effect = word.partition(":")
+    key, equals, value = rest.partition("=")
+    if not key or (":" in word and effect not in _EFFECTS):
+        raise ValueError(f"{word} is no toleration: it is KEY[=VALUE][:EFFECT], EFFECT one of {', '.join(_EFFECTS)}")
+    operator = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
+    return {"key": key, **operator, **({"effect": effect} if effect else {})}
+
+
+_COMMENTS = {
+    (True, False): (
+        "# A device plugin gives the device: it answers the kubelet with annotations cdi.k8s.io/… for this container,\n"
+        "# which the engine hands on to the runtime. (Annotations of the Pod itself are others: with containerd they\n"
+        "# reach no container.) A plugin that answers with CDI devices needs the engine's own CDI instead.\n"
+    ),
+    (False, True): (
+        "# CRI-O hands on annotations of a Pod to each of its containers, so that each gets the device. With\n"
+        "# containerd they reach no container: there a device plugin has to ask.\n"
+    ),
+    (True, True): (
+        "# The device plugin asks for this container; the annotation asks for every container of the Pod, with CRI-O.\n"
+        "# With containerd annotations of a Pod reach no container.\n"
+    ),
+    (False, False): "# It asks for no device, and so runs as it would under the usual runtime.\n",
+}
+
+
+# --- RuntimeClass -----------------------------------------------------------------------------------------------------
+
+
+def _class(one: Object) -> Iterator[Finding]:
+    version = one.get("apiVersion")
+    if version != "node.k8s.io/v1":
+        gone = ", which Kubernetes has no longer since 1.25" if str(version).startswith("node.k8s.io/v1") else ""
+        text = f"apiVersion of a RuntimeClass is {version}{gone}"
+        yield one.finding("MANIFEST_INVALID", text, "apiVersion", remedy="write node.k8s.io/v1")
+    for field in one.document.keys() - set(_FIELDS):
+        near = nearest(field, _FIELDS)
+        remedy = "write `handler: NAME` at the top" if field == "spec" else f"did you mean {near[0]}?" if near else ""
+        yield one.finding("MANIFEST_INVALID", f"a RuntimeClass has no field {field}", field, remedy=remedy)
+    yield from _name(one, "metadata", "name")
+    yield from _label(one, "handler")
+    if one.get("overhead") is not None:
+        yield from _overhead(one)
+    if one.get("scheduling") is not None:
+        yield from _scheduling(one)
+
+
+def _handler(one: Object, registry: Registry, place: Place) -> Iterator[Finding]:
+    """The handler against the runtimes of the engine. No kubelet speaks to podman."""
+    handler = one.get("handler")
+    if isinstance(handler, str) and handler not in registry.runtimes and place.engine != "podman":
+        text = f"{place.engine} has no runtime {handler}, so that Pods of this class are refused"
+        yield one.finding("HANDLER_MISSING", f"{text}; there are {registry.near(handler)}", "handler")
+
+
+def _overhead(one: Object) -> Iterator[Finding]:
+    fixed = one.get("overhead", "podFixed")
+    if not isinstance(fixed, dict):
+        text = "overhead holds podFixed, with a quantity for each resource"
+        yield one.finding("MANIFEST_INVALID", text, "overhead", remedy="for example podFixed: {cpu: 10m, memory: 16Mi}")
+        return
+    for resource, quantity in fixed.items():
+        is_number = isinstance(quantity, int | float) and not isinstance(quantity, bool) and quantity >= 0
+        if not is_number and not (isinstance(quantity, str) and _QUANTITY.fullmatch(quantity)):
+            text = f"overhead of {resource} is no quantity: {quantity}"
+            path = ("overhead", "podFixed", resource)
+            yield one.finding("MANIFEST_INVALID", text, *path, remedy="quantities are 10m, 0.5, 16Mi, 1Gi")
+
+
+def _scheduling(one: Object) -> Iterator[Finding]:
+    selector, tolerations = one.get("scheduling", "nodeSelector"), one.get("scheduling", "tolerations")
+    here = one.get("scheduling")
+    if not isinstance(here, dict) or not {"nodeSelector", "tolerations"} >= here.keys():
+        yield one.finding(
+            "MANIFEST_INVALID", "scheduling holds nodeSelector and tolerations, nothing else", "scheduling"
+        )
+        return
+    if selector is not None and not (isinstance(selector, dict) and all(isinstance(x, str) for x in selector.values())):
+        text = "nodeSelector is a table of labels, each with a text"
+        remedy = 'put the value into quotes: "true"'
+        yield one.finding("MANIFEST_INVALID", text, "scheduling", "nodeSelector", remedy=remedy)
+    if tolerations is not None and not isinstance(tolerations, list):
+        yield one.finding("MANIFEST_INVALID", "tolerations is a list", "scheduling", "tolerations")
+        return
+    for number, each in enumerate(tolerations or ()):
+        if fault := _tolerations_fault(each):
+            yield one.finding("MANIFEST_INVALID", fault, "scheduling", "tolerations", number)
+
+
+def _tolerations_fault(one: Any) -> str:
+    if not isinstance(one, dict):
+        return "a toleration is a table"
+    operator = one.get("operator", "Equal")
+    if unknown := sorted(map(str, one.keys() - set(_TOLERATION))):
+        return f"a toleration has no field {unknown[0]}; it has {', '.join(_TOLERATION)}"
+    if operator not in {"Exists", "Equal", "Lt", "Gt"}:
+        return f"a toleration has no operator {operator}; there are Exists, Equal, Lt and Gt"
+    if one.get("effect", "") not in {"", *_EFFECTS}:
+        return f"there is no effect {one['effect']}; there are {', '.join(_EFFECTS)}"
+    if operator == "Exists" and one.get("value"):
+        return "a toleration with the operator Exists has no value"
+    if not one.get("key") and operator != "Exists":
+        return "a toleration without a key has the operator Exists"
+    if "tolerationSeconds" in one and one.get("effect") != "NoExecute":
+        return "tolerationSeconds goes with the effect NoExecute"
+    return ""
+
+
+# --- Pod --------------------------------------------------------------------------------------------------------------
+
+
+def _pod(pod: Object, classes: Mapping[str, Object], registry: Registry, place: Place) -> Iterator[Finding]:
+    name = pod.get("spec", "runtimeClassName")
+    if pod.get("kind") == "Pod" and pod.get("apiVersion") != "v1":
+        text = f"apiVersion of a Pod is {pod.get('apiVersion')}"
+        yield pod.finding("MANIFEST_INVALID", text, "apiVersion", remedy="write v1")
+    if name is not None:
+        yield from (faults := list(_name(pod, "spec", "runtimeClassName")))
+        if faults:
+            return
+        if name not in classes:
+            text = f"the RuntimeClass {name} is not in this manifest, so its handler was not looked at"
+            remedy = f"kubectl get runtimeclass {name} -o yaml | shim runtime verify --manifest -"
+            yield pod.finding("CLASS_ELSEWHERE", text, "spec", "runtimeClassName", remedy=remedy)
+    handler = classes[name].get("handler") if name in classes else registry.default if name is None else name
+    annotations = pod.get("metadata", "annotations")
+    asking = [key for key in annotations if key.startswith(_ASKS)] if isinstance(annotations, dict) else []
+    for key in asking if place.engine != "podman" else ():  # `podman kube play` has no classes, and hands them on
+        text, remedy = _what_arrives(registry, place, str(handler))
+        yield pod.finding("POD_ANNOTATION", f"{key}: {text}", "metadata", "annotations", key, remedy=remedy)
+
+
+def _what_arrives(registry: Registry, place: Place, handler: str) -> tuple[str, str]:
+    """Where the annotations of a Pod come to, and what to do about it."""
+    plugin = "let a device plugin ask, by a resource in the container's limits (`shim runtime class` writes an example)"
+    if place.engine == "crio":
+        return "CRI-O hands on an annotation of a Pod to each of its containers, so that each of them asks", plugin
+    runtime = registry.runtimes.get(handler)
+    passed = (runtime.table.get("pod_annotations") or []) if runtime else []
+    if place.engine == "containerd" and any(str(one).startswith(("cdi.k8s.io", "*")) for one in passed):
+        return f"pod_annotations of {handler} lets it through to each container and to the sandbox of the Pod", plugin
+    return f"{place.engine} hands on no annotation of a Pod to its containers, so that nobody asks by it", plugin
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _name(one: Object, *path: str) -> Iterator[Finding]:
+    value = one.get(*path)
+    if value is None:
+        yield one.finding("MANIFEST_INVALID", f"{'.'.join(path)} is missing", *path, remedy="add it")
+    elif not isinstance(value, str) or len(value) > 253 or not _SUBDOMAIN.fullmatch(value):
+        text = f"{'.'.join(path)} is {value!r}, which is no name: small letters and digits, - and . inside"
+        yield one.finding("MANIFEST_INVALID", text, *path, remedy="choose another name")
+
+
+def _label(one: Object, *path: str) -> Iterator[Finding]:
+    value = one.get(*path)
+    if value is None:
+        yield one.finding("MANIFEST_INVALID", f"{'.'.join(path)} is missing", *path, remedy="add it")
+    elif not isinstance(value, str) or not _LABEL.fullmatch(value):
+        text = f"{'.'.join(path)} is {value!r}, which is no DNS label: up to 63 small letters and digits, - inside"
+        yield one.finding(
+            "MANIFEST_INVALID", text, *path, remedy="choose another name; the engine's runtime needs it too"
+        )
+
+
+def _refuse(found: Iterable[Finding]) -> None:
+    if texts := list(dict.fromkeys(one.text for one in found)):
+        raise ValueError("; ".join(texts))
+
+
+def _text(document: dict[str, Any]) -> str:
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000))
