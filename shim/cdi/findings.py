@@ -93,6 +93,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "NETDEV_MOVE": (ERROR, "give the container another interface"),
     "NETDEV_ADDRESS": (ERROR, "remove the address from the interface, or let the container's network take it"),
     "NETDEV_LOST": (WARNING, "`ip -d link` shows where it is and under which names"),
+    "ENGINE_MISSING": (
+        ERROR,
+        "name one with --engine, or its file with --config; `shim runtime configure --help` lists them",
+    ),
     "ENGINE_CONFIG_UNREADABLE": (ERROR, "run it as root, and check owner, mode and type of the file"),
     "ENGINE_CONFIG_SYNTAX": (ERROR, "mend the file at that line: the engine refuses it as well"),
     "ENGINE_CONFIG_SHAPE": (ERROR, "write it as a table with a header of its own (TOML), or as an object (JSON)"),

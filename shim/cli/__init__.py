@@ -14,7 +14,7 @@ import click
 
 from shim.cdi.findings import CdiError
 from shim.cdi.paths import reason
-from shim.cli import cdi, config, explain, hook, version
+from shim.cli import cdi, config, explain, hook, runtime, version
 from shim.cli.output import show_findings
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -38,6 +38,7 @@ shim.add_command(cdi.cdi)
 shim.add_command(config.config)
 shim.add_command(explain.explain)
 shim.add_command(hook.hook)
+shim.add_command(runtime.runtime)
 shim.add_command(version.version)
 
 

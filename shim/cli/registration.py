@@ -1,0 +1,126 @@
+"""How `shim runtime` tells what it did and what it found: plain values for JSON and YAML, text for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from shim.cdi.findings import CdiError
+from shim.cli.files import diff
+from shim.cli.output import show_table
+from shim.engines import manifest as manifests
+from shim.engines import verify as verifier
+
+if TYPE_CHECKING:
+    from shim.engines.configure import Order, Outcome
+    from shim.engines.host import Host
+    from shim.engines.model import Engine, Registry
+
+
+def outcome_document(outcome: Outcome, order: Order) -> dict[str, Any]:
+    """What was done, or would be, as plain values."""
+    files = [{"path": path, "diff": _diff(outcome, path)} for path in outcome.after]
+    link = {"path": outcome.link, "before": outcome.linked, "after": outcome.low_level or None}
+    return {
+        "engine": outcome.place.engine,
+        "name": order.name,
+        "changed": outcome.changed and not order.dry_run,
+        "files": files,
+        **({"link": link} if outcome.link else {}),
+        "findings": [finding.to_json() for finding in outcome.findings],
+    }
+
+
+def show_outcome(outcome: Outcome, order: Order) -> None:
+    """Print what was done; of a dry run the diff."""
+    engine = outcome.place.engine
+    if not outcome.changed:
+        click.echo(f"{engine}: nothing to change")
+    for path, data in outcome.after.items():
+        if order.dry_run:
+            click.echo(_diff(outcome, path), nl=False)
+        else:
+            click.echo(f"{engine}: {path} {'removed' if data is None else 'written'}")
+    if outcome.link:
+        arrow = f"{outcome.link} -> {outcome.low_level}" if outcome.low_level else f"{outcome.link} removed"
+        before = f" (it led to {outcome.linked})" if outcome.linked else ""
+        click.echo(f"{engine}: {'would be: ' * order.dry_run}{arrow}{before}")
+
+
+def _diff(outcome: Outcome, path: str) -> str:
+    before, after = outcome.before[path], outcome.after[path]
+    names = (path if before is not None else "/dev/null", path if after is not None else "/dev/null")
+    return diff(_text(before), _text(after), *names)
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode("utf-8", "replace")
+
+
+def report(host: Host, engine: Engine, name: str, config: str, text: str, file: str) -> dict[str, Any]:
+    """What `verify` knows of one engine, as plain values.
+
+    Arguments:
+        name: the runtime.
+        config: the engine's main file, "" to find it.
+        text: a manifest to check, "" for none.
+        file: the manifest's name.
+    """
+    try:
+        place = engine.locate(host, config)
+        registry = engine.read(host, place)
+        findings = verifier.findings(host, engine, place, name)
+        findings += manifests.check(text, registry, place, file) if text else []
+    except CdiError as error:
+        return {"engine": engine.NAME, "findings": [finding.to_json() for finding in error.findings]}
+    return {
+        "engine": engine.NAME,
+        "config": place.config,
+        "files": registry.files,
+        "registration": _registration(registry, name),
+        "default": registry.default,
+        "runtimes": [_runtime(registry, one) for one in registry.runtimes],
+        "findings": [finding.to_json() for finding in findings],
+    }
+
+
+def _registration(registry: Registry, name: str) -> dict[str, Any]:
+    """The five facts of a registration, as the files say them; null for what they do not say."""
+    found = registry.runtimes.get(name)
+    return {
+        "CONFIG_VERSION": registry.config_version or None,
+        "RUNTIME": found.path or None if found else None,
+        "RUNTIME_TYPE": found.type or None if found else None,
+        "SYSTEMD_CGROUP": found.systemd_cgroup if found else None,
+        "HANDLER": name if found else None,
+    }
+
+
+def _runtime(registry: Registry, name: str) -> dict[str, Any]:
+    one = registry.runtimes[name]
+    return {"name": name, "path": one.path, "type": one.type, "file": one.file, "line": one.line}
+
+
+def show_report(report: dict[str, Any]) -> None:
+    """Print a report: the five facts of the registration, the runtimes, the findings."""
+    click.echo(f"# {report['engine']}: {report.get('config', 'not read')}")
+    if "registration" in report:
+        for key, value in report["registration"].items():
+            click.echo(f"{key}={'' if value is None else str(value).lower() if isinstance(value, bool) else value}")
+        rows = [
+            (f"{one['name']}{' (default)' * (one['name'] == report['default'])}", one["path"], one["type"], _where(one))
+            for one in report["runtimes"]
+        ]
+        show_table(("RUNTIME", "PROGRAM", "TYPE", "FILE"), rows)
+    show_table(("LEVEL", "ID", "FINDING"), [row for finding in report["findings"] for row in _rows(finding)])
+
+
+def _rows(finding: dict[str, Any]) -> list[tuple[str, str, str]]:
+    path, line = finding.get("path", ""), finding.get("line", 0)
+    where = f"{path}:{line}: " if line else f"{path}: " if path else ""
+    return [(finding["level"], finding["id"], f"{where}{finding['text']}"), ("", "", f"  {finding['remedy']}")]
+
+
+def _where(runtime: dict[str, Any]) -> str:
+    return f"{runtime['file']}:{runtime['line']}" if runtime["line"] else str(runtime["file"] or "(built in)")

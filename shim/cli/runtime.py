@@ -1,0 +1,304 @@
+"""`shim runtime`: register the launcher with an engine, check that, take it back; RuntimeClass manifests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from shim.cdi.findings import ERROR, CdiError
+from shim.cli import registration
+from shim.cli.output import format_option, show_document, show_findings
+from shim.engines import configure as recipe
+from shim.engines import journal, known, launcher
+from shim.engines import manifest as manifests
+from shim.engines.configure import Order, Outcome
+from shim.engines.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shim.engines.model import Engine
+
+_engine_option = click.option(
+    "--engine",
+    type=click.Choice(["auto", *known.ENGINES]),
+    default="auto",
+    show_default=True,
+    help="auto: every engine that is installed or runs.",
+)
+_name_option = click.option("--name", default="shim", show_default=True, help="The runtime's name in the engine.")
+_config_option = click.option("--config", default="", metavar="FILE", help="The engine's main configuration file.")
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, as a diff, and write nothing.")
+
+
+@click.group()
+def runtime() -> None:
+    """Engines: register shim as a runtime with containerd, CRI-O, docker or podman, check that, take it back.
+
+    \b
+    Examples:
+      shim runtime configure --dry-run
+      shim runtime verify --engine containerd
+    """
+
+
+@runtime.command()
+@_engine_option
+@_name_option
+@click.option("--path", default="", metavar="FILE", help="The launcher; by default that of this installation.")
+@_config_option
+@click.option("--drop-in", default="", metavar="FILE", help="Where our keys go, for engines with drop-in files.")
+@click.option(
+    "--low-level", default="", metavar="RUNTIME", help="runc, crun or a path; by default what the engine uses."
+)
+@click.option("--set-as-default", is_flag=True, help="Make it the default runtime, for every container of the engine.")
+@click.option("--enable-cdi", is_flag=True, help="Switch on the engine's own CDI support as well.")
+@click.option("--hook", is_flag=True, help="podman: register the precreate hook in place of a runtime.")
+@_dry_run_option
+@format_option
+def configure(
+    engine: str,
+    name: str,
+    path: str,
+    config: str,
+    drop_in: str,
+    low_level: str,
+    set_as_default: bool,
+    enable_cdi: bool,
+    hook: bool,
+    dry_run: bool,
+    form: str,
+) -> None:
+    """Register shim with an engine, under a name of its own; the default runtime stays what it is.
+
+    Only our keys are written; comments, order and everything else stay. The options of the runtime that the engine uses
+    now are copied, and that runtime is the one that shim becomes (/etc/shim/low-level). `remove` gives back what was
+    there. Once more changes nothing. Where it is refused or does not hold, nothing is changed and the status is 1.
+
+    \b
+    Examples:
+      shim runtime configure --dry-run
+      shim runtime configure --engine containerd
+      shim runtime configure --engine docker --enable-cdi
+      shim runtime configure --engine podman --low-level crun
+    """
+    _check_words(engine, config, drop_in)
+    if hook and engine != "podman":
+        raise click.UsageError("--hook goes with --engine podman: no other engine has precreate hooks")
+    path = str(Path(path).absolute()) if path else ""
+    order = Order(
+        name=name,
+        path=path or _installed(),
+        fixed=bool(path),
+        config=_absolute(config),
+        drop_in=_absolute(drop_in),
+        low_level=low_level if "/" not in low_level else _absolute(low_level),
+        default=set_as_default,
+        cdi=enable_cdi,
+        hook=hook,
+        dry_run=dry_run,
+    )
+    _each(engine, lambda host, one: recipe.configure(host, one, order), order, form)
+
+
+@runtime.command()
+@_engine_option
+@_name_option
+@_config_option
+@_dry_run_option
+@format_option
+def remove(engine: str, name: str, config: str, dry_run: bool, form: str) -> None:
+    """Take shim out of an engine's configuration again.
+
+    A file that nobody changed since gets back the bytes that it had. In one that was changed only our keys go.
+
+    \b
+    Examples:
+      shim runtime remove --engine docker --dry-run
+      shim runtime remove
+    """
+    _check_words(engine, config, "")
+    order = Order(name=name, config=_absolute(config), dry_run=dry_run)
+    _each(engine, lambda host, one: recipe.remove(host, one, order), order, form)
+
+
+@runtime.command()
+@_engine_option
+@_name_option
+@_config_option
+@click.option("--manifest", default="", metavar="FILE", help="Check this RuntimeClass or Pod as well; - for stdin.")
+@format_option
+def verify(engine: str, name: str, config: str, manifest: str, form: str) -> None:
+    """Say whether the runtime will work: what is registered, and every fault by its id with the remedy.
+
+    The exit status is 1 where there is a finding of level ERROR.
+
+    \b
+    Examples:
+      shim runtime verify
+      shim runtime verify --engine containerd -o json
+      shim runtime verify --engine crio --manifest runtimeclass.yaml
+    """
+    _check_words(engine, config, "")
+    host = Host()
+    text = _manifest_text(manifest) if manifest else ""
+    reports = [
+        registration.report(host, one, name, _absolute(config), text, manifest)
+        for one in _registered(host, engine, name)
+    ]
+    if form != "table":
+        show_document(reports[0] if engine != "auto" else reports, form)
+    else:
+        for number, report in enumerate(reports):
+            click.echo("\n" * bool(number), nl=False)
+            registration.show_report(report)
+    sys.exit(any(finding["level"] == ERROR for report in reports for finding in report["findings"]))
+
+
+@runtime.command("class")
+@click.option("--name", default="shim", show_default=True, help="Name of the RuntimeClass, by which Pods choose it.")
+@click.option(
+    "--handler", default="", metavar="NAME", help="The runtime's name in the engine; by default that of the class."
+)
+@click.option(
+    "--node-selector", multiple=True, metavar="LABEL=VALUE", help="Its Pods come to nodes with this label only."
+)
+@click.option("--toleration", multiple=True, metavar="KEY[=VALUE][:EFFECT]", help="Its Pods put up with this taint.")
+@click.option("--overhead", multiple=True, metavar="RESOURCE=QUANTITY", help="What a Pod costs besides its containers.")
+@click.option("--pod", is_flag=True, help="Add an example Pod.")
+@click.option("--resource", default="", metavar="VENDOR/NAME", help="The Pod asks a device plugin for one of these.")
+@click.option("--device", default="", metavar="KIND=NAME", help="The Pod asks by an annotation, which CRI-O hands on.")
+def runtime_class(
+    name: str,
+    handler: str,
+    node_selector: tuple[str, ...],
+    toleration: tuple[str, ...],
+    overhead: tuple[str, ...],
+    pod: bool,
+    resource: str,
+    device: str,
+) -> None:
+    """Write a RuntimeClass, by which Pods choose the runtime, for `kubectl apply -f -`.
+
+    Every node that its Pods can come to must have a runtime of that handler: `shim runtime configure` there, or
+    --node-selector for the nodes that have it.
+
+    \b
+    Examples:
+      shim runtime class
+      shim runtime class --name gpu --handler shim --node-selector gpu=yes --toleration gpu:NoSchedule
+      shim runtime class --pod --resource nvidia.com/gpu
+    """
+    if (resource or device) and not pod:
+        raise click.UsageError("--resource and --device are about the example Pod: add --pod")
+    try:
+        text = manifests.runtime_class(
+            name,
+            handler or name,
+            _pairs("--node-selector", node_selector),
+            [manifests.toleration(word) for word in toleration],
+            _pairs("--overhead", overhead),
+        )
+        if pod:
+            text += "---\n" + manifests.example_pod(name, resource, device)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(text, nl=False)
+
+
+def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{option} {word}: it has the form NAME=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+# --- configure and remove ---------------------------------------------------------------------------------------------
+
+
+def _each(engine: str, act: Callable[[Host, Engine], Outcome], order: Order, form: str) -> None:
+    """Do it for each engine, and tell; a refusal of one does not keep the others from their turn."""
+    host, told, failed = Host(), [], False
+    engines = _chosen(host, engine)
+    for one in engines:
+        try:
+            outcome = act(host, one)
+        except CdiError as error:
+            left_out = engine == "auto" and len(engines) > 1 and _is_without_cri(error)
+            failed |= not left_out
+            told.append({"engine": one.NAME, "changed": False, "findings": [each.to_json() for each in error.findings]})
+            if form == "table" and left_out:
+                click.echo(f"{one.NAME}: left out, its CRI plugin is switched off: it works for another engine")
+            elif form == "table":
+                click.echo(f"{one.NAME}: nothing was changed", err=True)
+                show_findings(error.findings)
+            continue
+        failed |= any(finding.level == ERROR for finding in outcome.findings)
+        told.append(registration.outcome_document(outcome, order))
+        if form == "table":
+            registration.show_outcome(outcome, order)
+            show_findings(outcome.findings)
+    if form != "table":
+        show_document(told if engine == "auto" else told[0], form)
+    sys.exit(failed)
+
+
+def _is_without_cri(error: CdiError) -> bool:
+    """Whether it is containerd as docker's packages bring it, which no kubelet speaks to."""
+    return {finding.id for finding in error.findings} == {"CRI_DISABLED"}
+
+
+# --- verify -----------------------------------------------------------------------------------------------------------
+
+
+def _manifest_text(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"--manifest {file}: it cannot be read: {error}") from None
+
+
+# --- which engines ----------------------------------------------------------------------------------------------------
+
+
+def _chosen(host: Host, engine: str) -> Sequence[Engine]:
+    return known.found(host) if engine == "auto" else [known.ENGINES[engine]]
+
+
+def _registered(host: Host, engine: str, name: str) -> Sequence[Engine]:
+    """Of the engines that are there, those that know the runtime; all, where none does."""
+    every = _chosen(host, engine)
+    return [one for one in every if _knows(host, one, name)] or every
+
+
+def _knows(host: Host, engine: Engine, name: str) -> bool:
+    try:
+        place = engine.locate(host)
+        return (
+            journal.find(host, place.engine, place.config, name) is not None
+            or name in engine.read(host, place).runtimes
+        )
+    except CdiError:
+        return False
+
+
+def _check_words(engine: str, config: str, drop_in: str) -> None:
+    if engine == "auto" and (config or drop_in):
+        raise click.UsageError("--config and --drop-in are files of one engine: name it with --engine")
+
+
+def _installed() -> str:
+    path = launcher.installed()
+    if not path:
+        raise click.UsageError("where the launcher of this installation lies is not known: name it with --path")
+    return path
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute()) if path else ""

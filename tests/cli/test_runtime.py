@@ -1,0 +1,264 @@
+"""`shim runtime …`: what is said, in which form, with which exit status. The engines are those of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from shim.cli import runtime as cli_runtime
+from shim.cli import shim as command
+from shim.engines import journal, known, launcher
+from shim.engines.host import Daemon, Host
+from shim.host import abilities
+
+CONFIG = """# a comment
+version = 2
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+    SystemdCgroup = true
+"""
+
+
+class Machine:
+    """Configuration of containerd in a directory of the test's own; `shim runtime` works on it."""
+
+    def __init__(self, top: Path, shim: Path) -> None:
+        self.config = top / "config.toml"
+        self.config.write_text(CONFIG)
+        self.shim = shim
+        self.links = top / "links"
+
+    def __call__(self, *words: str | Path) -> Result:
+        options = ["--engine", "containerd", "--config", self.config] if "--engine" not in words else []
+        return CliRunner().invoke(command, ["runtime", *map(str, words), *map(str, options)])
+
+    def configure(self, *words: str) -> Result:
+        return self("configure", "--path", self.shim, *words)
+
+
+@pytest.fixture
+def machine(trusted_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(journal, "SYSTEM_DIRECTORY", str(trusted_path / "state"))
+    monkeypatch.setattr(launcher, "LINKS", str(trusted_path / "links"))
+    monkeypatch.setattr(abilities, "RECORD", str(trusted_path / "abilities"))
+    shim = trusted_path / "shim"
+    shim.write_text("#!/bin/sh\n")
+    shim.chmod(0o755)
+    return Machine(trusted_path, shim)
+
+
+def test_configure_says_what_it_wrote(machine: Machine) -> None:
+    done = machine.configure()
+    assert done.exit_code == 0, done.output
+    assert f"containerd: {machine.config} written" in done.output
+    assert f"{machine.links}/shim -> /usr/sbin/runc" in done.output
+    assert machine.configure().output.startswith("containerd: nothing to change\n")
+    assert (machine.links / "shim").readlink() == Path("/usr/sbin/runc")
+
+
+def test_a_dry_run_prints_a_diff(machine: Machine) -> None:
+    done = machine.configure("--dry-run")
+    assert done.exit_code == 0, done.output
+    assert machine.config.read_text() == CONFIG
+    assert not machine.links.exists()
+    assert done.stdout.startswith(f"--- {machine.config}\n+++ {machine.config}\n@@ ")
+    assert f'+    BinaryName = "{machine.shim}"\n' in done.stdout
+    assert f"would be: {machine.links}/shim -> " in done.stdout
+    machine.configure()
+    assert f'-    BinaryName = "{machine.shim}"\n' in machine("remove", "--dry-run").stdout
+    assert machine("remove").exit_code == 0
+    assert machine.config.read_text() == CONFIG
+
+
+def test_the_diff_of_a_file_without_last_line_break_is_one_that_patch_takes(machine: Machine) -> None:
+    machine.config.write_text(CONFIG.rstrip("\n"))
+    said = machine.configure("--dry-run").stdout
+    assert "     SystemdCgroup = true\n\\ No newline at end of file\ncontainerd: would be:" in said
+
+
+def test_the_result_as_json(machine: Machine) -> None:
+    said = json.loads(machine.configure("-o", "json").stdout)
+    assert (said["engine"], said["changed"], [file["path"] for file in said["files"]]) == (
+        "containerd",
+        True,
+        [str(machine.config)],
+    )
+    assert said["link"] == {"path": f"{machine.links}/shim", "before": None, "after": "/usr/sbin/runc"}
+    assert "SOURCE_OFF" in [finding["id"] for finding in said["findings"]]
+
+
+def test_verify_prints_the_registration_the_runtimes_and_the_findings(machine: Machine) -> None:
+    machine.configure()
+    done = machine("verify")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[1:6] == [
+        "CONFIG_VERSION=2",
+        f"RUNTIME={machine.shim}",
+        "RUNTIME_TYPE=io.containerd.runc.v2",
+        "SYSTEMD_CGROUP=true",
+        "HANDLER=shim",
+    ]
+    assert [line.split()[:2] for line in lines[7:9]] == [["runc", "(default)"], ["shim", str(machine.shim)]]
+    assert any(line.split()[:2] == ["NOTE", "SOURCE_OFF"] for line in lines)
+
+
+def test_verify_of_what_is_not_registered_fails_and_invents_nothing(machine: Machine) -> None:
+    done = machine("verify", "-o", "json")
+    assert done.exit_code == 1
+    said: dict[str, Any] = json.loads(done.stdout)
+    assert said["registration"] == {
+        "CONFIG_VERSION": 2,
+        "RUNTIME": None,
+        "RUNTIME_TYPE": None,
+        "SYSTEMD_CGROUP": None,
+        "HANDLER": None,
+    }
+    assert [finding["id"] for finding in said["findings"] if finding["level"] == "ERROR"] == ["HANDLER_MISSING"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "status", "said"),
+    [
+        ("apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: gpu}\nhandler: shim\n", 0, ""),
+        (
+            "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: gpu}\nhandler: shin\n",
+            1,
+            "HANDLER_MISSING",
+        ),
+        ("kind: [\n", 1, "MANIFEST_INVALID"),
+    ],
+    ids=["a handler that is there", "a handler that is not", "no YAML"],
+)
+def test_verify_checks_a_manifest(machine: Machine, tmp_path: Path, manifest: str, status: int, said: str) -> None:
+    machine.configure()
+    file = tmp_path / "rc.yaml"
+    file.write_text(manifest)
+    done = machine("verify", "--manifest", file)
+    assert done.exit_code == status, done.output
+    assert said in done.stdout
+
+
+def test_a_refusal_changes_nothing_and_says_why(machine: Machine) -> None:
+    machine.config.write_text('version = 2\ndisabled_plugins = ["cri"]\n')
+    done = machine.configure()
+    assert done.exit_code == 1
+    assert "containerd: nothing was changed" in done.stderr
+    assert "ERROR CRI_DISABLED" in done.stderr
+    assert machine.config.read_text() == 'version = 2\ndisabled_plugins = ["cri"]\n'
+    assert json.loads(machine.configure("-o", "json").stdout)["findings"][0]["id"] == "CRI_DISABLED"
+
+
+def test_a_dry_run_shows_the_change_and_what_would_refuse_it(machine: Machine) -> None:
+    machine.shim.chmod(0o777)
+    done = machine.configure("--dry-run")
+    assert done.exit_code == 1
+    assert "+++ " in done.stdout
+    assert "ERROR LAUNCHER_UNTRUSTED" in done.stderr
+    assert machine.configure().exit_code == 1
+    assert machine.config.read_text() == CONFIG
+
+
+def test_auto_leaves_out_the_containerd_that_works_for_docker_alone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = machine.config.with_name("docker.toml")
+    config.write_text('disabled_plugins = ["cri"]\n')
+    daemon_json = machine.config.with_name("daemon.json")
+    host = Host(
+        daemons=[
+            Daemon(1, ("/usr/bin/containerd", "--config", str(config)), 0.0),
+            Daemon(2, ("/usr/sbin/dockerd", "--config-file", str(daemon_json)), 0.0),
+        ]
+    )
+    monkeypatch.setattr(cli_runtime, "Host", lambda: host)
+    monkeypatch.setattr(known, "found", lambda _: [known.ENGINES["containerd"], known.ENGINES["docker"]])
+    done = CliRunner().invoke(command, ["runtime", "configure", "--path", str(machine.shim)])
+    assert done.exit_code == 0, done.output
+    assert "containerd: left out" in done.stdout
+    assert f"docker: {daemon_json} written" in done.stdout
+    assert CliRunner().invoke(command, ["runtime", "remove"]).exit_code == 0
+    assert not daemon_json.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["configure", "--engine", "auto", "--config", "/etc/x"],
+        ["configure", "--engine", "containerd", "--hook"],
+        ["verify", "--engine", "kata"],
+        ["verify", "--engine", "auto", "--config", "/etc/x"],
+        ["remove", "now"],
+        ["verify", "--manifest", "/nowhere.yaml", "--engine", "docker"],
+    ],
+    ids=" ".join,
+)
+def test_usage(machine: Machine, words: list[str]) -> None:
+    assert machine(*words).exit_code == 2
+
+
+@pytest.mark.parametrize("words", [[], ["configure"], ["verify"], ["remove"], ["class"]], ids=" ".join)
+def test_help_has_an_example(words: list[str]) -> None:
+    done = CliRunner().invoke(command, ["runtime", *words, "--help"])
+    assert done.exit_code == 0
+    assert "Example" in done.output
+
+
+def test_configure_asks_the_low_level_runtime_what_it_can_do(machine: Machine) -> None:
+    """The create path starts no process; so this is when `RUNTIME features` is asked, and its answer written down."""
+    script = machine.config.parent / "able"
+    script.write_bytes(Path("/usr/sbin/runc").read_bytes())
+    script.chmod(0o755)
+    machine.configure("--low-level", str(script))
+    assert os.path.exists(abilities.RECORD)
+    assert str(script) not in Path(abilities.RECORD).read_text(), "runc 1.1 knows no linux.netDevices"
+
+
+# --- RuntimeClass -----------------------------------------------------------------------------------------------------
+
+
+def _class(*words: str) -> Result:
+    return CliRunner().invoke(command, ["runtime", "class", *words])
+
+
+def test_class_writes_what_verify_accepts(machine: Machine, tmp_path: Path) -> None:
+    machine.configure()
+    made = _class(
+        "--name=gpu", "--handler=shim", "--node-selector=a.b/c=d", "--toleration=x=y:NoSchedule", "--overhead=cpu=10m"
+    )
+    assert made.exit_code == 0, made.output
+    file = tmp_path / "rc.yaml"
+    file.write_text(made.stdout)
+    assert machine("verify", "--manifest", file).exit_code == 0
+    said = yaml.safe_load(made.stdout)
+    assert (said["metadata"]["name"], said["handler"], said["overhead"]) == (
+        "gpu",
+        "shim",
+        {"podFixed": {"cpu": "10m"}},
+    )
+    assert said["scheduling"]["nodeSelector"] == {"a.b/c": "d"}
+    assert said["scheduling"]["tolerations"] == [
+        {"key": "x", "operator": "Equal", "value": "y", "effect": "NoSchedule"}
+    ]
+
+
+def test_class_adds_a_pod_of_that_class() -> None:
+    both = list(yaml.safe_load_all(_class("--pod", "--resource=acme.com/gpu").stdout))
+    assert [one["kind"] for one in both] == ["RuntimeClass", "Pod"]
+    assert both[1]["spec"]["runtimeClassName"] == both[0]["metadata"]["name"]
+    assert both[1]["spec"]["containers"][0]["resources"] == {"limits": {"acme.com/gpu": 1}}
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["--name=Not_A_Label", "--node-selector=x", "--toleration=:x", "--overhead=cpu=lots", "--resource=acme.com/gpu"],
+)
+def test_class_refuses_what_kubernetes_would(word: str) -> None:
+    assert _class(word).exit_code == 2
