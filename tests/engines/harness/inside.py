@@ -30,7 +30,7 @@ def bind(source: Path, target: Path) -> None:
 
 
 def private_directories(scratch: Path, venv: Path) -> None:
-    """Make /run and /var/lib/containers empty (engines write there whatever they are told) and /etc an overlay."""
+    """Make /run and /var/lib/containers empty, where engines write whatever they are told; /etc, /var/lib: overlays."""
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     Path("/run/lock").mkdir()
     Path("/run/lock").chmod(0o1777)
@@ -38,12 +38,13 @@ def private_directories(scratch: Path, venv: Path) -> None:
     os.mknod("/run/null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
     Path("/run/null").chmod(0o666)
     mount("--bind", "/run/null", "/dev/null")
+    for place in ("/etc", "/var/lib"):  # below the latter the shim keeps what configure found
+        upper, work = Path(f"/run/overlay{place}"), Path(f"/run/overlay/work{place}")
+        upper.mkdir(parents=True)
+        work.mkdir(parents=True)
+        mount("-t", "overlay", "-o", f"lowerdir={place},upperdir={upper},workdir={work}", "overlay", place)
     if Path("/var/lib/containers").is_dir():
         mount("-t", "tmpfs", "-o", "mode=700", "tmpfs", "/var/lib/containers")
-    upper, work = Path("/run/overlay/etc"), Path("/run/overlay/work")
-    upper.mkdir(parents=True)
-    work.mkdir()
-    mount("-t", "overlay", "-o", f"lowerdir=/etc,upperdir={upper},workdir={work}", "overlay", "/etc")
     bind(scratch / "etc-cdi", Path("/etc/cdi"))
     bind(scratch / "run-cdi", Path("/run/cdi"))
     bind(scratch / "etc-shim", Path("/etc/shim"))
