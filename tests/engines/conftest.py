@@ -18,7 +18,7 @@ from engines.harness.device import FakeDevice
 from engines.harness.docker import Docker
 from engines.harness.installation import Installation
 from engines.harness.podman import Podman
-from engines.harness.registration import Configure, Engine, by_hand
+from engines.harness.registration import Configure, Engine, by_command
 from engines.harness.runtimes import CGROUP_MODE, Runtime, RuntimeName
 from engines.harness.sandbox import UID, Sandbox
 
@@ -84,9 +84,9 @@ def runtime(sandbox: Sandbox, shim: Path, low_level: RuntimeName) -> Runtime:
 
 
 @pytest.fixture(scope="module")
-def register(linked: Path) -> Callable[[Engine], Configure]:
+def register(sandbox: Sandbox, shim: Path, linked: Path) -> Callable[[Engine], Configure]:
     """How an engine comes to know the launcher as `shim`: the one place that says so for all of them."""
-    return partial(by_hand, linked)
+    return partial(by_command, sandbox, shim, linked)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from engines.harness.containerd import Containerd
 from engines.harness.cri import EXITED, RUNNING, Cri, CriError
 from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, repeated, seen
 from engines.harness.images import WAIT
+from engines.harness.registration import PODS
 from engines.harness.sandbox import Sandbox, wait_until
 
 pytestmark = pytest.mark.engine
@@ -67,7 +68,7 @@ def test_ctr_shows_why_a_device_is_unknown_and_no_task_is_left(containerd: Conta
 
 def test_a_container_of_a_pod_gets_its_device_and_the_pod_sandbox_does_not(cri: Cri, device: FakeDevice) -> None:
     """The runtime is called in the pod sandbox's bundle, and the annotation of the pod is in both config.json files."""
-    pod = cri.run_pod("pod-asks", {KEY: NAME})
+    pod = cri.run_pod("pod-asks", {KEY: NAME}, PODS)
     assert device.hook_state() is None, "the pod sandbox was given a device"
     container = pod.create("asked", {}, f"{device.probe}\n{WAIT}")
     pod.start(container)
@@ -119,5 +120,5 @@ def test_a_kubelet_is_told_why_a_device_is_unknown(cri: Cri) -> None:
 
 
 def test_a_pod_whose_annotation_names_an_unknown_device_still_gets_its_sandbox(cri: Cri) -> None:
-    pod = cri.run_pod("pod-bad", {BAD_KEY: UNKNOWN})
+    pod = cri.run_pod("pod-bad", {BAD_KEY: UNKNOWN}, PODS)
     pod.remove()

@@ -111,20 +111,15 @@ int main(int argc, char *argv[])
 
 
 @pytest.fixture
-def knowing(sandbox: Sandbox, low_level: RuntimeName) -> Iterator[Path]:
-    """The low-level runtime of the launcher: it says that it knows linux.netDevices. /var/lib is a layer of ours."""
+def knowing(sandbox: Sandbox, shim: Path, low_level: RuntimeName) -> Path:
+    """The low-level runtime of the launcher: it says that it knows linux.netDevices."""
     program = sandbox.scratch / "host/knowing"
     argv: list[str | Path] = ["gcc", "-x", "c", "-", "-o", program, f'-DRUNTIME="{programs.find(low_level)[0]}"']
     subprocess.run(argv, input=KNOWING, text=True, check=True)
     inside = sandbox.host / "knowing"
-    sandbox.link_low_level("shim", str(inside))
-    layers = "lowerdir=/var/lib,upperdir=/run/overlay/lib,workdir=/run/overlay/libwork"
-    sandbox.run("mkdir", "-p", "/run/overlay/lib", "/run/overlay/libwork").ok()
-    sandbox.run("mount", "-t", "overlay", "-o", layers, "overlay", "/var/lib").ok()
-    learn = "import sys; from shim.host.abilities import learn; assert learn(sys.argv[1])"
-    sandbox.run(sandbox.venv / "bin/python3", "-c", learn, inside).ok()
-    yield program
-    sandbox.run("umount", "/var/lib").ok()
+    words = ["--engine=docker", f"--config={sandbox.scratch}/daemon.json", f"--path={shim}", f"--low-level={inside}"]
+    sandbox.run(shim, "runtime", "configure", *words).ok()  # which asks the runtime what it can do
+    return program
 
 
 def test_a_runtime_that_was_asked_and_knows_them_gets_them_until_it_is_another_file(

@@ -90,10 +90,10 @@ class Podman:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="ascii")
 
-    def __call__(self, *arguments: str | Path, stdin: str = "") -> Result:
-        """Call podman."""
+    def environment(self) -> dict[str, str]:
+        """The variables by which podman finds its files."""
         directory = self.directory
-        env = {
+        return {
             "CONTAINERS_CONF": f"{directory}/containers.conf",
             "CONTAINERS_STORAGE_CONF": f"{directory}/storage.conf",
             "CONTAINERS_REGISTRIES_CONF": f"{directory}/registries.conf",
@@ -101,7 +101,10 @@ class Podman:
             "TMPDIR": f"{directory}/copy",
             "XDG_RUNTIME_DIR": f"{directory}/xdg",
         }
-        return self._sandbox.run(self._podman, *arguments, user=self._user, env=env, stdin=stdin)
+
+    def __call__(self, *arguments: str | Path, stdin: str = "") -> Result:
+        """Call podman."""
+        return self._sandbox.run(self._podman, *arguments, user=self._user, env=self.environment(), stdin=stdin)
 
     def run(
         self,
@@ -117,12 +120,12 @@ class Podman:
         Arguments:
             options: of `podman run`.
             script: what the container does.
-            runtime: the OCI runtime, by name or path.
+            runtime: the OCI runtime, by name or path; "" for podman's default.
             hooks: the directory of hooks instead of the system's.
             stdin: what the container reads with `--interactive`.
             verb: "run" or "create".
         """
-        chosen = [f"--runtime={runtime}"]
+        chosen = [f"--runtime={runtime}"] if runtime else []
         chosen += [] if hooks is None else [f"--hooks-dir={hooks}"]
         return self(*chosen, verb, *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script, stdin=stdin)
 

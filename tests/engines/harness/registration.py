@@ -6,19 +6,21 @@ before the engine starts. Which one does is said by the fixture `register` (../c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from .sandbox import Sandbox
+
 Engine = Literal["containerd", "docker", "podman"]
 Configure = Callable[[Path], None]
 
 NAME = "shim"  # handler, runtime or [engine.runtimes] entry
+PODS = "pods"  # a handler of containerd's that lets the annotations of pods through, which `configure` never writes
 
-_CRI = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.shim'
-CONTAINERD = f"""
+_CRI = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.pods'
+_PODS = f"""
 {_CRI}]
   runtime_type = "io.containerd.runc.v2"
   pod_annotations = ["cdi.k8s.io/*"]
@@ -27,28 +29,21 @@ CONTAINERD = f"""
   BinaryName = "COMMAND"
 """
 
-# Goes on in the table [engine], the last one of the harness's containers.conf.
-PODMAN = """
-runtime_supports_json = ["runc", "crun", "shim"]
-[engine.runtimes]
-shim = ["COMMAND"]
-"""
+
+def by_command(sandbox: Sandbox, shim: Path, runtime: Path, engine: Engine) -> Configure:
+    """`shim runtime configure` does it, and `shim runtime verify` agrees.
+
+    Arguments:
+        shim: the launcher.
+        runtime: what the engine is given: the launcher, or a link beside it that chooses the low-level runtime.
+    """
+    return partial(_configure, sandbox, shim, runtime, engine)
 
 
-def by_hand(runtime: Path, engine: Engine) -> Configure:
-    """What README.md tells a person to write into the engine's configuration, for the runtime of that path."""
-    return partial({"containerd": _containerd, "docker": _docker, "podman": _podman}[engine], runtime)
-
-
-def _containerd(runtime: Path, file: Path) -> None:
-    file.write_text(file.read_text(encoding="utf-8") + CONTAINERD.replace("COMMAND", str(runtime)), encoding="utf-8")
-
-
-def _docker(runtime: Path, file: Path) -> None:
-    settings = json.loads(file.read_text(encoding="utf-8"))
-    settings["runtimes"][NAME] = {"path": str(runtime)}
-    file.write_text(json.dumps(settings), encoding="utf-8")
-
-
-def _podman(runtime: Path, file: Path) -> None:
-    file.write_text(file.read_text(encoding="utf-8") + PODMAN.replace("COMMAND", str(runtime)), encoding="utf-8")
+def _configure(sandbox: Sandbox, shim: Path, runtime: Path, engine: Engine, file: Path) -> None:
+    words = [f"--engine={engine}", f"--config={file}", f"--name={NAME}"]
+    low_level = runtime.name.removeprefix("shim-")
+    sandbox.run(shim, "runtime", "configure", *words, f"--path={runtime}", f"--low-level={low_level}").ok()
+    sandbox.run(shim, "runtime", "verify", *words).ok()
+    if engine == "containerd":
+        file.write_text(file.read_text(encoding="utf-8") + _PODS.replace("COMMAND", str(runtime)), encoding="utf-8")
