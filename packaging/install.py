@@ -52,7 +52,9 @@ ENGINE_FILES = (
     "/usr/share/containers/containers.conf",
     "/etc/containers/containers.conf",
     "/etc/containers/containers.conf.d",
+    "/etc/containers/oci/hooks.d",
 )
+RECORDS = "/var/lib/shim/engines"  # what `shim runtime configure` wrote, wherever that is
 
 
 def fail(text: str) -> NoReturn:
@@ -283,7 +285,8 @@ def uninstall(place: Place, *, force: bool = False) -> None:
         fail(f"nothing in {place.library} was put there by `make install`")
     used = mentions(place)
     if used and not force:
-        fail("engines are configured to start it; take it out there first, or say FORCE=1:\n  " + "\n  ".join(used))
+        how = "take it out there first (`shim runtime remove`), or say FORCE=1"
+        fail(f"engines are configured to start it; {how}:\n  " + "\n  ".join(used))
     with place.locked():
         trees = place.trees()
         for path in sorted({path for manifest in trees.values() for path in manifest["files"]}):
@@ -316,7 +319,7 @@ def mentions(place: Place) -> list[str]:
     """The lines in the configuration of engines that name the launcher, as "FILE:LINE: text"."""
     launchers = {os.path.realpath(place.real(f"{place.prefix}/bin/{name}")) for name in ("shim", *LINKS)}
     found = []
-    for name in ENGINE_FILES:
+    for name in dict.fromkeys((*ENGINE_FILES, *recorded(place))):
         path = place.real(name)
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
             try:
@@ -327,6 +330,13 @@ def mentions(place: Place) -> list[str]:
                 if names(line, launchers, place):
                     found.append(f"{file}:{number}: {line.strip()}")
     return found
+
+
+def recorded(place: Place) -> Iterator[str]:
+    """The files that `shim runtime configure` wrote and `shim runtime remove` has not given back."""
+    for record in sorted(place.real(RECORDS).glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # damaged: it names nothing
+            yield from [file["path"] for file in json.loads(record.read_text(encoding="utf-8"))["files"]]
 
 
 def names(line: str, launchers: set[str], place: Place) -> bool:

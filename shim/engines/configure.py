@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shim.cdi.findings import ERROR, CdiError, Finding
 from shim.engines import journal, launcher, verify
 from shim.engines.launcher import Choice
-from shim.engines.model import Wanted
+from shim.engines.model import Place, Wanted
 from shim.engines.texts import edits
 from shim.host import abilities, identity
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shim.engines.host import Host
     from shim.engines.journal import Record
-    from shim.engines.model import Engine, Place, Registry
+    from shim.engines.model import Engine, Registry
 
 
 @dataclass(frozen=True)
@@ -127,12 +127,21 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
 def remove(host: Host, engine: Engine, order: Order) -> Outcome:
     """Take a runtime out of an engine's configuration again, and give back what was there before.
 
-    Without a record of what was done, only the runtime itself goes, and only if it is a launcher of ours.
+    Without a record of what was done, only the runtime itself goes, and only if it is a launcher of ours. The record
+    says which file it was; `config` tells it from others.
 
     Arguments: as of `configure`; name, config, drop_in and dry_run count.
     Raises: as `configure`.
     """
-    place = engine.locate(host, order.config, order.drop_in)
+    records = [
+        one
+        for one in journal.records(host)
+        if (one.engine, one.name) == (engine.NAME, order.name) and order.config in {"", one.config}
+    ]
+    if len(records) == 1:  # nothing is read to find it: the engine may be gone, or its files broken
+        place = Place(engine.NAME, records[0].config)
+    else:
+        place = engine.locate(host, order.config, order.drop_in)
     record = journal.find(host, place.engine, place.config, order.name)
     outcome = Outcome(place)
     contents = journal.restored(host, record) if record else _stripped(host, engine, place, order.name)

@@ -192,6 +192,29 @@ def test_without_a_record_a_runtime_that_is_not_ours_stays(machine: Machine) -> 
     assert machine.config.read_bytes() == other
 
 
+def test_remove_finds_the_file_that_configure_was_told(machine: Machine) -> None:
+    toy = Toy()
+    other = machine.root / "srv/toy.toml"
+    other.parent.mkdir()
+    other.write_bytes(BEFORE)
+    machine.configure(toy, config="/srv/toy.toml")
+    assert machine.remove(toy).place.config == "/srv/toy.toml"
+    assert other.read_bytes() == BEFORE
+
+
+def test_of_two_files_remove_takes_the_engines_own_unless_the_other_is_named(machine: Machine) -> None:
+    toy = Toy()
+    other = machine.root / "srv/toy.toml"
+    other.parent.mkdir()
+    other.write_bytes(BEFORE)
+    machine.configure(toy, config="/srv/toy.toml")
+    machine.configure(toy)
+    machine.remove(toy)
+    assert (machine.config.read_bytes(), other.read_bytes() == BEFORE) == (BEFORE, False)
+    machine.remove(toy, config="/srv/toy.toml")
+    assert other.read_bytes() == BEFORE
+
+
 # --- refusals: nothing is changed -------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ NAMING = {
     "/etc/crio/crio.conf.d/50-shim.conf": ('runtime_path = "/usr/local//bin/../bin/shim-crun"\n', 1),
     "/etc/docker/daemon.json": (json.dumps({"runtimes": {"shim": {"path": "/usr/local/bin/shim"}}}), 1),
     "/etc/containers/containers.conf": ('[engine.runtimes]\nshim = ["/usr/bin/other", "/usr/local/bin/shim"]\n', 2),
+    "/etc/containers/oci/hooks.d/shim.json": ('{"hook": {\n"path": "/usr/local/bin/shim"}}', 2),
     "/etc/containers/containers.conf.d/a.conf": ('shim = ["/opt/link"]\n', 1),
 }
 NOT_NAMING = {
@@ -42,6 +43,21 @@ def installed(machine: Machine) -> Iterator[Machine]:
 def _write(machine: Machine, path: str, text: str) -> None:
     machine.run("mkdir", "-p", path.rpartition("/")[0]).ok()
     machine.run("tee", path, stdin=text).ok()
+
+
+def test_it_refuses_while_a_file_elsewhere_is_what_configure_made_it(installed: Machine) -> None:
+    text = '{"runtimes": {"shim": {"path": "/usr/local/bin/shim"}}}\n'
+    _write(installed, "/opt/docker/daemon.json", text)
+    _write(installed, "/var/lib/shim/engines/docker-shim-0.json", '{"files": [{"path": "/opt/docker/daemon.json"}]}')
+    _write(installed, "/var/lib/shim/engines/damaged.json", "{")
+    try:
+        refused = installed.place("uninstall")
+        assert refused.status == 1
+        assert "shim runtime remove" in refused.err
+        assert "\n  /opt/docker/daemon.json:1: " in refused.err
+    finally:
+        installed.run("rm", "-r", "/var/lib/shim", "/opt/docker").ok()
+    installed.place("uninstall").ok()
 
 
 @pytest.mark.parametrize("path", NAMING)
