@@ -12,7 +12,7 @@ from shim.cdi.findings import ERROR, CdiError
 from shim.cli import registration
 from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
-from shim.engines import journal, known, launcher
+from shim.engines import known, launcher, records
 from shim.engines import manifest as manifests
 from shim.engines.configure import Order, Outcome
 from shim.engines.host import Host
@@ -281,7 +281,7 @@ def _knows(host: Host, engine: Engine, name: str) -> bool:
     try:
         place = engine.locate(host)
         return (
-            journal.find(host, place.engine, place.config, name) is not None
+            records.find(host, place.engine, place.config, name) is not None
             or name in engine.read(host, place).runtimes
         )
     except CdiError:

@@ -10,7 +10,8 @@ common to all:
     values      values by the path of their keys
     edits       edits -> new texts, and back again
     launcher    whether the launcher may be run as root; the link to the low-level runtime
-    journal     files written together, with what was there before
+    records     what was done, with the bytes that were there before
+    journal     files written together, and given back
     configure   the recipe, and its way back
     verify      findings, from the files and from the daemon that runs
     manifest    RuntimeClass and Pod

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shim.cdi.findings import ERROR, CdiError, Finding
-from shim.engines import journal, launcher, verify
+from shim.engines import journal, launcher, records, verify
 from shim.engines.launcher import Choice
 from shim.engines.model import Place, Wanted
 from shim.engines.texts import edits
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shim.engines.host import Host
-    from shim.engines.journal import Record
     from shim.engines.model import Engine, Registry
+    from shim.engines.records import Record
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
         CdiError: it cannot be done, or did not hold; everything is then as it was.
     """
     place = engine.locate(host, order.config, order.drop_in)
-    earlier = journal.find(host, place.engine, place.config, order.name)
+    earlier = records.find(host, place.engine, place.config, order.name)
     given_back = journal.restored(host, earlier) if earlier else {}
     base = host.with_files(given_back)  # as if we had never been here: then once more comes to the same
     registry = engine.read(base, place)
@@ -114,7 +114,7 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
     if not order.dry_run:
         if outcome.changed:
             files = [
-                journal.File(path, [edit for edit in steps if edit.path == path], old, journal.digest(contents[path]))
+                records.File(path, [edit for edit in steps if edit.path == path], old, records.digest(contents[path]))
                 for path, old in before.items()
             ]
             _carry_out(host, engine, place, _record(place, registry, wanted, choice, earlier, files), contents)
@@ -133,16 +133,16 @@ def remove(host: Host, engine: Engine, order: Order) -> Outcome:
     Arguments: as of `configure`; name, config, drop_in and dry_run count.
     Raises: as `configure`.
     """
-    records = [
+    mine = [
         one
-        for one in journal.records(host)
+        for one in records.every(host)
         if (one.engine, one.name) == (engine.NAME, order.name) and order.config in {"", one.config}
     ]
-    if len(records) == 1:  # nothing is read to find it: the engine may be gone, or its files broken
-        place = Place(engine.NAME, records[0].config)
+    if len(mine) == 1:  # nothing is read to find it: the engine may be gone, or its files broken
+        place = Place(engine.NAME, mine[0].config)
     else:
         place = engine.locate(host, order.config, order.drop_in)
-    record = journal.find(host, place.engine, place.config, order.name)
+    record = records.find(host, place.engine, place.config, order.name)
     outcome = Outcome(place)
     contents = journal.restored(host, record) if record else _stripped(host, engine, place, order.name)
     outcome.before = {path: host.read(path) for path in contents if host.read(path) != contents[path]}
@@ -166,12 +166,12 @@ def _choice(host: Host, registry: Registry, order: Order) -> Choice:
 
 
 def _record(
-    place: Place, registry: Registry, wanted: Wanted, choice: Choice, earlier: Record | None, files: list[journal.File]
+    place: Place, registry: Registry, wanted: Wanted, choice: Choice, earlier: Record | None, files: list[records.File]
 ) -> Record:
     linked = choice.linked
     if earlier and earlier.link == choice.link and linked == earlier.low_level:
         linked = earlier.linked  # the link is there because of us
-    record = journal.Record(place.engine, place.config, wanted.name, choice.path, registry.default, wanted.default)
+    record = records.Record(place.engine, place.config, wanted.name, choice.path, registry.default, wanted.default)
     record.link, record.low_level, record.linked, record.files = choice.link, choice.low_level, linked, files
     return record
 

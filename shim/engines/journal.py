@@ -1,10 +1,8 @@
 """Files written together, and what was there before: so that `remove` gives back what `configure` found.
 
-    DIRECTORY/KEY.json      what was done, for one runtime name in one engine's configuration (Record)
-    DIRECTORY/KEY.N         the bytes of its N-th file before; 0600, whatever the file itself was
-
-Both are written before the first file is changed, so that a crash leaves a way back. Each file is replaced as a whole
-(shim.host.files); when one of them cannot be written, those before it are put back.
+A record (shim.engines.records) with the old bytes is written before the first file is changed, so that a crash leaves a
+way back. Each file is replaced as a whole (shim.host.files); when one of them cannot be written, those before it are
+put back.
 
 A file that still has the bytes that we gave it gets its old bytes. One that somebody changed since keeps that change:
 only our keys go (shim.engines.texts.edits.revert).
@@ -13,112 +11,19 @@ only our keys go (shim.engines.texts.edits.revert).
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
-import time
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import reason
-from shim.engines.model import Add, Edit, Put
+from shim.cdi.findings import CdiError
+from shim.cdi.paths import parent
+from shim.engines.records import File, Record, digest, every, find, forget, refused, save
 from shim.engines.texts.edits import revert
-from shim.host import files, identity
+from shim.host import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from shim.engines.host import Host
-
-FORMAT = 1
-SYSTEM_DIRECTORY = "/var/lib/shim/engines"
-
-
-@dataclass
-class File:
-    """One file of a record.
-
-    Attributes:
-        path: the file.
-        edits: what was done to it.
-        before: its bytes before, None when it was missing.
-        after: digest of what was written.
-    """
-
-    path: str
-    edits: list[Edit]
-    before: bytes | None
-    after: str
-
-
-@dataclass
-class Record:
-    """What configure did for one runtime name in one engine's configuration.
-
-    Attributes:
-        engine: its name.
-        config: the engine's main file.
-        name: the runtime's name.
-        launcher: path of the launcher that was registered.
-        default: the engine's default runtime before.
-        as_default: whether the runtime was to become the default.
-        low_level: where `link` was let lead to.
-        link: the low-level link, "" when none was needed.
-        linked: where that link led before, None when it was missing.
-        time: when, in nanoseconds since 1970.
-        files: in the order in which they were written.
-    """
-
-    engine: str
-    config: str
-    name: str
-    launcher: str = ""
-    default: str = ""
-    as_default: bool = False
-    low_level: str = ""
-    link: str = ""
-    linked: str | None = None
-    time: int = field(default_factory=time.time_ns)
-    files: list[File] = field(default_factory=list)
-
-    @property
-    def key(self) -> str:
-        """What its files are called after."""
-        return f"{self.engine}-{self.name}-{identity.short_name(self.config)}"
-
-    def file(self, path: str) -> File | None:
-        """What the record says about a file."""
-        return next((file for file in self.files if file.path == path), None)
-
-
-def directory() -> str:
-    """Where the records of this user lie: /var/lib/shim/engines, rootless `shim/engines` in $XDG_STATE_HOME."""
-    if identity.is_rootful():
-        return SYSTEM_DIRECTORY
-    home = os.environ.get("XDG_STATE_HOME", "")
-    return f"{home if home.startswith('/') else Path.home() / '.local/state'}/shim/engines"
-
-
-def records(host: Host) -> list[Record]:
-    """Every record of this user, in the order of their names.
-
-    Raises:
-        CdiError: CONFIG_BACKUP, for one that is damaged.
-    """
-    return [_load(host, path) for path in host.glob(f"{directory()}/*.json")]
-
-
-def find(host: Host, engine: str, config: str, name: str) -> Record | None:
-    """The record of a runtime name in an engine's configuration, None when there is none. Raises: as `records`."""
-    path = f"{directory()}/{Record(engine, config, name).key}.json"
-    return _load(host, path) if host.exists(path) else None
-
-
-def digest(data: bytes | None) -> str:
-    """What a record says about the bytes of a file; "" for one that is missing."""
-    return hashlib.sha256(data).hexdigest() if data is not None else ""
 
 
 def commit(
@@ -138,7 +43,9 @@ def commit(
     before = {path: host.read(path) for path in contents}
     linked = host.readlink(record.link)
     kept = find(host, record.engine, record.config, record.name)
-    _save(host, record)
+    made = _missing(host, [*contents, record.link])
+    record.made = [*(kept.made if kept else []), *made]
+    save(host, record)
     try:
         for path, data in contents.items():
             put(host, path, data)
@@ -151,9 +58,10 @@ def commit(
                 put(host, path, data)
         if record.link:
             point(host, record.link, linked)
+        _unmake(host, made)
         forget(host, record)
         if kept:
-            _save(host, kept)
+            save(host, kept)
         raise
 
 
@@ -198,8 +106,13 @@ def undo(host: Host, record: Record) -> None:
         point(host, record.link, record.linked)
     elif heirs and record.linked != record.low_level:  # who is the last of them gives back what was there first
         heirs[0].linked = record.linked
-        _save(host, heirs[0])
+        save(host, heirs[0])
+    left = _unmake(host, record.made)
     forget(host, record)
+    others = every(host)
+    if left and others:  # who is the last in a directory takes it away
+        others[0].made = [*others[0].made, *left]
+        save(host, others[0])
 
 
 def is_ours_alone(host: Host, record: Record) -> bool:
@@ -210,26 +123,16 @@ def is_ours_alone(host: Host, record: Record) -> bool:
 def _hand_over(host: Host, record: Record, path: str, now: bytes | None, then: bytes | None) -> None:
     """What later records say was in a file before them must not hold what this one did to it."""
     mine = record.file(path)
-    for other in records(host):
+    for other in every(host):
         theirs = other.file(path)
         if other.time > record.time and mine and theirs and theirs.before is not None:
             theirs.before = without(mine, theirs.before)
             theirs.after = digest(then) if digest(now) == theirs.after else theirs.after
-            _save(host, other)
+            save(host, other)
 
 
 def _heirs(host: Host, record: Record) -> list[Record]:
-    return [other for other in records(host) if other.key != record.key and record.link and other.link == record.link]
-
-
-def forget(host: Host, record: Record) -> None:
-    """Remove a record and its copies. Raises CdiError: CONFIG_BACKUP."""
-    top = f"{directory()}/{record.key}"
-    try:
-        for path in (f"{top}.json", *host.glob(f"{top}.[0-9]*")):
-            host.real(path).unlink(missing_ok=True)
-    except OSError as error:
-        raise _refused("CONFIG_BACKUP", "it cannot be removed", error, f"{top}.json") from None
+    return [other for other in every(host) if other.key != record.key and record.link and other.link == record.link]
 
 
 # --- on the disk ------------------------------------------------------------------------------------------------------
@@ -245,7 +148,7 @@ def put(host: Host, path: str, data: bytes | None) -> None:
         real.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         files.write(real, data)
     except (OSError, ValueError) as error:
-        raise _refused("CONFIG_WRITE", "it cannot be written", error, path) from None
+        raise refused("CONFIG_WRITE", "it cannot be written", error, path) from None
 
 
 def point(host: Host, link: str, target: str | None) -> None:
@@ -256,8 +159,6 @@ def point(host: Host, link: str, target: str | None) -> None:
     try:
         if target is None:
             real.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # it holds links of others
-                real.parent.rmdir()
             return
         real.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         temporary = real.with_name(f".{real.name}.{os.getpid()}")
@@ -265,61 +166,25 @@ def point(host: Host, link: str, target: str | None) -> None:
         temporary.symlink_to(target)
         temporary.replace(real)
     except OSError as error:
-        raise _refused("CONFIG_WRITE", "it cannot be written", error, link) from None
+        raise refused("CONFIG_WRITE", "it cannot be written", error, link) from None
 
 
-def _save(host: Host, record: Record) -> None:
-    top = f"{directory()}/{record.key}"
-    said = {"format": FORMAT, **asdict(record), "files": []}
-    try:
-        place = host.real(directory())
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        place.chmod(0o700)
-        for number, file in enumerate(record.files):
-            copy = None if file.before is None else f"{top}.{number}"
-            if copy is not None and file.before is not None:
-                files.write(host.real(copy), file.before, mode=0o600)
-            edits = [_edit_as_json(edit) for edit in file.edits]
-            said["files"].append({"path": file.path, "edits": edits, "before": copy, "after": file.after})
-        files.write(host.real(f"{top}.json"), json.dumps(said, indent=1).encode(), mode=0o600)
-    except (OSError, ValueError) as error:
-        raise _refused("CONFIG_BACKUP", "what the files were cannot be kept", error, f"{top}.json") from None
+def _missing(host: Host, paths: Iterable[str]) -> list[str]:
+    """The directories that have to be made for paths, a directory behind the one that it lies in."""
+    found: list[str] = []
+    for path in paths:
+        above = parent(path)
+        missing = []
+        while above and above not in found and not host.real(above).is_dir():
+            missing.append(above)
+            above = parent(above)
+        found += reversed(missing)
+    return found
 
 
-def _load(host: Host, path: str) -> Record:
-    try:
-        said = json.loads(host.read(path) or b"")
-        if said.pop("format") != FORMAT:
-            raise ValueError("another format")
-        found = []
-        for file in said.pop("files"):
-            before = None if file["before"] is None else host.read(file["before"])
-            if before is None and file["before"] is not None:
-                raise ValueError(f"{file['before']} is missing")
-            found.append(File(file["path"], [_edit(edit) for edit in file["edits"]], before, file["after"]))
-        return Record(**said, files=found)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        text = f"it is no record of what was configured: {error}"
-        remedy = "take the runtime out of the engine's configuration by hand, then remove this file"
-        raise CdiError([Finding("CONFIG_BACKUP", text, remedy, path=path)]) from None
-
-
-def _edit_as_json(edit: Edit) -> dict[str, Any]:
-    steps = [
-        ["put", step.keys, step.value] if isinstance(step, Put) else ["add", step.keys, step.items]
-        for step in edit.steps
-    ]
-    return {"path": edit.path, "form": edit.form, "steps": steps, "head": edit.head}
-
-
-def _edit(said: dict[str, Any]) -> Edit:
-    steps = [
-        Put(tuple(keys), value) if kind == "put" else Add(tuple(keys), tuple(value))
-        for kind, keys, value in said["steps"]
-    ]
-    return Edit(said["path"], said["form"], tuple(steps), said["head"])
-
-
-def _refused(id: str, what: str, error: OSError | ValueError, path: str) -> CdiError:
-    cause = str(error) if str(error) == files.NOT_REGULAR else reason(error)
-    return CdiError([Finding(id, f"{what}: {cause}", path=path)])
+def _unmake(host: Host, directories: list[str]) -> list[str]:
+    """Remove directories that were made, if nothing is in them; those that are still there."""
+    for path in reversed(directories):
+        with contextlib.suppress(OSError):
+            host.real(path).rmdir()
+    return [path for path in directories if host.real(path).is_dir()]

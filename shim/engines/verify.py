@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from shim.cdi.findings import CdiError, Finding
 from shim.cdi.nearest import nearest
 from shim.create import settings
-from shim.engines import journal, launcher
+from shim.engines import launcher, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ def missing(registry: Registry, name: str, path: str) -> Finding:
 
 def _is_hooked(host: Host, place: Place, name: str) -> bool:
     """Whether it was the precreate hook that configure registered, which is no runtime."""
-    record = journal.find(host, place.engine, place.config, name)
+    record = records.find(host, place.engine, place.config, name)
     return record is not None and any(edit.form == "text" for file in record.files for edit in file.edits)
 
 
@@ -79,7 +79,7 @@ def _launcher(host: Host, runtime: Runtime) -> list[Finding]:
 
 
 def _default(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
-    record = journal.find(host, place.engine, place.config, name)
+    record = records.find(host, place.engine, place.config, name)
     if record and record.as_default:
         return
     if registry.default == name:

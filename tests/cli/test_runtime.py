@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from shim.cli import runtime as cli_runtime
 from shim.cli import shim as command
-from shim.engines import journal, known, launcher
+from shim.engines import known, launcher, records
 from shim.engines.host import Daemon, Host
 from shim.host import abilities
 
@@ -45,7 +45,7 @@ class Machine:
 
 @pytest.fixture
 def machine(trusted_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setattr(journal, "SYSTEM_DIRECTORY", str(trusted_path / "state"))
+    monkeypatch.setattr(records, "SYSTEM_DIRECTORY", str(trusted_path / "state"))
     monkeypatch.setattr(launcher, "LINKS", str(trusted_path / "links"))
     monkeypatch.setattr(abilities, "RECORD", str(trusted_path / "abilities"))
     shim = trusted_path / "shim"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.engines import journal
+from shim.engines import records
 
 
 @pytest.fixture
@@ -29,5 +29,5 @@ def shim_path(trusted_path: Path, launcher: Path) -> Path:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Records lie in a directory of the test's own."""
     place = tmp_path / "state"
-    monkeypatch.setattr(journal, "SYSTEM_DIRECTORY", str(place))
+    monkeypatch.setattr(records, "SYSTEM_DIRECTORY", str(place))
     yield place

@@ -1,0 +1,191 @@
+"""The record of what configure did: for one runtime name in one engine's configuration.
+
+DIRECTORY/KEY.json      what was done (Record)
+DIRECTORY/KEY.N         the bytes of its N-th file before; 0600, whatever the file itself was
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shim.cdi.findings import CdiError, Finding
+from shim.cdi.paths import reason
+from shim.engines.model import Add, Edit, Put
+from shim.host import files, identity
+
+if TYPE_CHECKING:
+    from shim.engines.host import Host
+
+FORMAT = 1
+SYSTEM_DIRECTORY = "/var/lib/shim/engines"
+
+
+@dataclass
+class File:
+    """One file of a record.
+
+    Attributes:
+        path: the file.
+        edits: what was done to it.
+        before: its bytes before, None when it was missing.
+        after: digest of what was written.
+    """
+
+    path: str
+    edits: list[Edit]
+    before: bytes | None
+    after: str
+
+
+@dataclass
+class Record:
+    """What configure did for one runtime name in one engine's configuration.
+
+    Attributes:
+        engine: its name.
+        config: the engine's main file.
+        name: the runtime's name.
+        launcher: path of the launcher that was registered.
+        default: the engine's default runtime before.
+        as_default: whether the runtime was to become the default.
+        low_level: where `link` was let lead to.
+        link: the low-level link, "" when none was needed.
+        linked: where that link led before, None when it was missing.
+        made: directories that were made for its files and its link.
+        time: when, in nanoseconds since 1970.
+        files: in the order in which they were written.
+    """
+
+    engine: str
+    config: str
+    name: str
+    launcher: str = ""
+    default: str = ""
+    as_default: bool = False
+    low_level: str = ""
+    link: str = ""
+    linked: str | None = None
+    made: list[str] = field(default_factory=list)
+    time: int = field(default_factory=time.time_ns)
+    files: list[File] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """What its files are called after."""
+        return f"{self.engine}-{self.name}-{identity.short_name(self.config)}"
+
+    def file(self, path: str) -> File | None:
+        """What the record says about a file."""
+        return next((file for file in self.files if file.path == path), None)
+
+
+def directory() -> str:
+    """Where the records of this user lie: /var/lib/shim/engines, rootless `shim/engines` in $XDG_STATE_HOME."""
+    if identity.is_rootful():
+        return SYSTEM_DIRECTORY
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return f"{home if home.startswith('/') else Path.home() / '.local/state'}/shim/engines"
+
+
+def every(host: Host) -> list[Record]:
+    """Every record of this user, in the order of their names.
+
+    Raises:
+        CdiError: CONFIG_BACKUP, for one that is damaged.
+    """
+    return [_load(host, path) for path in host.glob(f"{directory()}/*.json")]
+
+
+def find(host: Host, engine: str, config: str, name: str) -> Record | None:
+    """The record of a runtime name in an engine's configuration, None when there is none. Raises: as `every`."""
+    path = f"{directory()}/{Record(engine, config, name).key}.json"
+    return _load(host, path) if host.exists(path) else None
+
+
+def digest(data: bytes | None) -> str:
+    """What a record says about the bytes of a file; "" for one that is missing."""
+    return hashlib.sha256(data).hexdigest() if data is not None else ""
+
+
+def save(host: Host, record: Record) -> None:
+    """Write a record and its copies. Raises CdiError: CONFIG_BACKUP."""
+    top = f"{directory()}/{record.key}"
+    said = {"format": FORMAT, **asdict(record), "files": []}
+    try:
+        place = host.real(directory())
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.chmod(0o700)
+        for number, file in enumerate(record.files):
+            copy = None if file.before is None else f"{top}.{number}"
+            if copy is not None and file.before is not None:
+                files.write(host.real(copy), file.before, mode=0o600)
+            edits = [_edit_as_json(edit) for edit in file.edits]
+            said["files"].append({"path": file.path, "edits": edits, "before": copy, "after": file.after})
+        files.write(host.real(f"{top}.json"), json.dumps(said, indent=1).encode(), mode=0o600)
+    except (OSError, ValueError) as error:
+        raise refused("CONFIG_BACKUP", "what the files were cannot be kept", error, f"{top}.json") from None
+
+
+def forget(host: Host, record: Record) -> None:
+    """Remove a record and its copies. Raises CdiError: CONFIG_BACKUP."""
+    top = f"{directory()}/{record.key}"
+    try:
+        for path in (f"{top}.json", *host.glob(f"{top}.[0-9]*")):
+            host.real(path).unlink(missing_ok=True)
+        if not host.glob(f"{directory()}/*"):
+            host.real(directory()).rmdir()
+    except OSError as error:
+        raise refused("CONFIG_BACKUP", "it cannot be removed", error, f"{top}.json") from None
+
+
+def _load(host: Host, path: str) -> Record:
+    try:
+        said = json.loads(host.read(path) or b"")
+        if said.pop("format") != FORMAT:
+            raise ValueError("another format")
+        found = []
+        for file in said.pop("files"):
+            before = None if file["before"] is None else host.read(file["before"])
+            if before is None and file["before"] is not None:
+                raise ValueError(f"{file['before']} is missing")
+            found.append(File(file["path"], [_edit(edit) for edit in file["edits"]], before, file["after"]))
+        return Record(**said, files=found)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        text = f"it is no record of what was configured: {error}"
+        remedy = "take the runtime out of the engine's configuration by hand, then remove this file"
+        raise CdiError([Finding("CONFIG_BACKUP", text, remedy, path=path)]) from None
+
+
+def _edit_as_json(edit: Edit) -> dict[str, Any]:
+    steps = [
+        ["put", step.keys, step.value] if isinstance(step, Put) else ["add", step.keys, step.items]
+        for step in edit.steps
+    ]
+    return {"path": edit.path, "form": edit.form, "steps": steps, "head": edit.head}
+
+
+def _edit(said: dict[str, Any]) -> Edit:
+    steps = [
+        Put(tuple(keys), value) if kind == "put" else Add(tuple(keys), tuple(value))
+        for kind, keys, value in said["steps"]
+    ]
+    return Edit(said["path"], said["form"], tuple(steps), said["head"])
+
+
+def refused(id: str, what: str, error: OSError | ValueError, path: str) -> CdiError:
+    """The finding for what the system refuses.
+
+    Arguments:
+        id: of the finding.
+        what: was refused, a clause.
+        error: of the system.
+        path: it is about.
+    """
+    cause = str(error) if str(error) == files.NOT_REGULAR else reason(error)
+    return CdiError([Finding(id, f"{what}: {cause}", path=path)])
