@@ -75,7 +75,7 @@ def check(host: Host, path: str) -> None:
         host: the machine.
         path: absolute path of the launcher.
     Raises:
-        CdiError: RUNTIME_BINARY_MISSING, LAUNCHER_UNTRUSTED; every fault that was found.
+        CdiError: RUNTIME_BINARY_MISSING, LAUNCHER_UNTRUSTED.
     """
     found = faults(host, path)
     if found:
@@ -83,11 +83,10 @@ def check(host: Host, path: str) -> None:
 
 
 def faults(host: Host, path: str) -> list[Finding]:
-    """What is wrong with a launcher: RUNTIME_BINARY_MISSING, LAUNCHER_UNTRUSTED. See `check`."""
+    """What is wrong with a launcher, the first place that counts: see `check`."""
     if not host.find(path):
         return [Finding("RUNTIME_BINARY_MISSING", f"{path} is missing, or cannot be executed", path=path)]
     trust = Trust()
-    found = []
     for what, place in (("the launcher", path), *_parts(host, path)):
         try:
             objection = trust.objection(str(host.real(place)))
@@ -95,13 +94,12 @@ def faults(host: Host, path: str) -> list[Finding]:
             objection = f"{place}: {reason(error)}"
         if objection:
             text = f"{what} that the engine would start as root can be changed by others: {objection}"
-            found.append(Finding("LAUNCHER_UNTRUSTED", text, path=place))
-            break  # one place is enough: below it everything is as bad
-    return found
+            return [Finding("LAUNCHER_UNTRUSTED", text, path=place)]  # below it everything is as bad
+    return []
 
 
 def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
-    """What a launcher starts: its interpreter and each file of its modules, as it finds them (launcher.c)."""
+    """What a launcher starts: its interpreter and each file and directory of its modules, as launcher.c finds them."""
     own = Path(os.path.realpath(host.real(path))).parent
     said = own.parent / "lib/shim/launch"
     if said.is_file():
@@ -115,8 +113,8 @@ def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
         return  # a script or another wrapper: what it starts cannot be known
     yield "the interpreter", interpreter
     yield "the module directory", modules
-    for directory, _, files in os.walk(modules):
-        for name in files:
+    for directory, directories, files in os.walk(modules):
+        for name in (*directories, *files):
             yield "a module", f"{directory}/{name}"
 
 
@@ -137,7 +135,8 @@ def choose(host: Host, registry: Registry, path: str, low_level: str, *, fixed: 
     for candidate in paths:
         if candidate == path or host.find(candidate):
             choice = _choice(host, candidate, wanted)
-            if not choice.is_new or (identity.is_rootful() and choice.linked is None) or (low_level and fixed):
+            may_link = identity.is_rootful() and (choice.linked is None or (low_level and fixed))
+            if may_link or not choice.is_new:
                 return choice
     taken = _choice(host, path, wanted)
     if identity.is_rootful():
@@ -146,8 +145,8 @@ def choose(host: Host, registry: Registry, path: str, low_level: str, *, fixed: 
         if fixed:
             remedy = "name another launcher with --path, or say with --low-level which runtime shall be used"
     else:
-        text = f"without a link, {path} becomes {taken.linked or 'nothing'}, but this engine uses {wanted}"
-        remedy = f"as root: ln -s {wanted} {taken.link or LINKS}"
+        text = f"{path} becomes {taken.linked or 'nothing'} here, and {wanted} is wanted; only root can change that"
+        remedy = f"as root: ln -sf {wanted} {taken.link}"
     raise CdiError([Finding("LOWLEVEL_TAKEN", text, remedy, path=taken.link)])
 
 

@@ -16,7 +16,8 @@ def shim_path(trusted_path: Path, launcher: Path) -> Path:
     """A launcher with an interpreter and modules, as `make install` places them; with links for both runtimes."""
     top = trusted_path / "usr"
     (top / "bin").mkdir(parents=True)
-    (top / "lib/shim/1-1/shim").mkdir(parents=True)
+    for name in ("shim", "empty"):
+        (top / "lib/shim/1-1" / name).mkdir(parents=True)
     (top / "lib/shim/1-1/shim/module.py").write_text("")
     (top / "lib/shim/launch").write_text(f"/usr/bin/python3\n{top}/lib/shim/1-1\n")
     shutil.copy(launcher, top / "bin/shim")

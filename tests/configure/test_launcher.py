@@ -12,6 +12,7 @@ from shim.cdi.findings import CdiError
 from shim.engines import launcher
 from shim.engines.host import Host
 from shim.engines.model import Registry, Runtime
+from shim.host import identity
 
 
 def _ids(host: Host, path: Path | str) -> list[str]:
@@ -34,6 +35,7 @@ OTHERS: dict[str, Callable[[Path], Path]] = {
     "the file that names the interpreter": lambda top: top / "lib/shim/launch",
     "the module directory": lambda top: top / "lib/shim/1-1",
     "a directory of modules": lambda top: top / "lib/shim/1-1/shim",
+    "an empty directory of modules, in which a module could be put": lambda top: top / "lib/shim/1-1/empty",
     "one module": lambda top: top / "lib/shim/1-1/shim/module.py",
 }
 
@@ -143,6 +145,21 @@ def test_low_level_names_a_program_that_is_there(tree: Path) -> None:
     with pytest.raises(CdiError, match="there are /usr/sbin/runc, /usr/bin/crun") as refused:
         _choose(tree, "/usr/sbin/runc", "kata")
     assert [finding.id for finding in refused.value.findings] == ["LOWLEVEL_MISSING"]
+
+
+@pytest.mark.parametrize("linked", ["/usr/sbin/runc", None])
+def test_without_root_a_link_that_is_wanted_is_asked_for(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, linked: str | None
+) -> None:
+    """The refusal came from writing the link, and named no way out."""
+    monkeypatch.setattr(identity, "is_rootful", lambda: False)
+    if linked:
+        _link(tree, "shim", linked)
+    with pytest.raises(CdiError) as refused:
+        _choose(tree, "/usr/sbin/runc", "crun", SHIM)
+    (found,) = refused.value.findings
+    assert (found.id, found.remedy) == ("LOWLEVEL_TAKEN", "as root: ln -sf /usr/bin/crun /etc/shim/low-level/shim")
+    assert "becomes /usr/sbin/runc here" in found.text
 
 
 def test_an_engine_that_uses_us_already_uses_what_we_become(tree: Path) -> None:
