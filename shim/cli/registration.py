@@ -58,22 +58,25 @@ def _text(data: bytes | None) -> str:
     return (data or b"").decode("utf-8", "replace")
 
 
-def report(host: Host, engine: Engine, name: str, config: str, text: str, file: str) -> dict[str, Any]:
+def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: str, file: str) -> dict[str, Any]:
     """What `verify` knows of one engine, as plain values.
 
     Arguments:
         name: the runtime.
-        config: the engine's main file, "" to find it.
+        files: the engine's main file, and the one for our keys; "" to find them.
         text: a manifest to check, "" for none.
         file: the manifest's name.
     """
     try:
-        place = engine.locate(host, config)
+        place = engine.locate(host, *files)
         registry = engine.read(host, place)
         findings = verifier.findings(host, engine, place, name)
-        findings += manifests.check(text, registry, place, file) if text else []
     except CdiError as error:
         return {"engine": engine.NAME, "findings": [finding.to_json() for finding in error.findings]}
+    try:
+        findings += manifests.check(text, registry, place, file) if text else []
+    except CdiError as error:
+        findings += error.findings
     return {
         "engine": engine.NAME,
         "config": place.config,

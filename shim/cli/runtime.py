@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from shim.engines.model import Engine
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+
 _engine_option = click.option(
     "--engine",
     type=click.Choice(["auto", *known.ENGINES]),
@@ -29,7 +32,20 @@ _engine_option = click.option(
     show_default=True,
     help="auto: every engine that is installed or runs.",
 )
-_name_option = click.option("--name", default="shim", show_default=True, help="The runtime's name in the engine.")
+
+
+def _checked_name(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise click.BadParameter("it is made of letters, digits, - _ and ., and begins with a letter or digit")
+    return name
+
+
+_name_option = click.option(
+    "--name", default="shim", show_default=True, callback=_checked_name, help="The runtime's name in the engine."
+)
+_drop_in_option = click.option(
+    "--drop-in", default="", metavar="FILE", help="Where our keys go, for engines with drop-in files."
+)
 _config_option = click.option("--config", default="", metavar="FILE", help="The engine's main configuration file.")
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, as a diff, and write nothing.")
 
@@ -50,7 +66,7 @@ def runtime() -> None:
 @_name_option
 @click.option("--path", default="", metavar="FILE", help="The launcher; by default that of this installation.")
 @_config_option
-@click.option("--drop-in", default="", metavar="FILE", help="Where our keys go, for engines with drop-in files.")
+@_drop_in_option
 @click.option(
     "--low-level", default="", metavar="RUNTIME", help="runc, crun or a path; by default what the engine uses."
 )
@@ -108,9 +124,10 @@ def configure(
 @_engine_option
 @_name_option
 @_config_option
+@_drop_in_option
 @_dry_run_option
 @format_option
-def remove(engine: str, name: str, config: str, dry_run: bool, form: str) -> None:
+def remove(engine: str, name: str, config: str, drop_in: str, dry_run: bool, form: str) -> None:
     """Take shim out of an engine's configuration again.
 
     A file that nobody changed since gets back the bytes that it had. In one that was changed only our keys go.
@@ -120,8 +137,8 @@ def remove(engine: str, name: str, config: str, dry_run: bool, form: str) -> Non
       shim runtime remove --engine docker --dry-run
       shim runtime remove
     """
-    _check_words(engine, config, "")
-    order = Order(name=name, config=_absolute(config), dry_run=dry_run)
+    _check_words(engine, config, drop_in)
+    order = Order(name=name, config=_absolute(config), drop_in=_absolute(drop_in), dry_run=dry_run)
     _each(engine, lambda host, one: recipe.remove(host, one, order), order, form)
 
 
@@ -129,9 +146,10 @@ def remove(engine: str, name: str, config: str, dry_run: bool, form: str) -> Non
 @_engine_option
 @_name_option
 @_config_option
+@_drop_in_option
 @click.option("--manifest", default="", metavar="FILE", help="Check this RuntimeClass or Pod as well; - for stdin.")
 @format_option
-def verify(engine: str, name: str, config: str, manifest: str, form: str) -> None:
+def verify(engine: str, name: str, config: str, drop_in: str, manifest: str, form: str) -> None:
     """Say whether the runtime will work: what is registered, and every fault by its id with the remedy.
 
     The exit status is 1 where there is a finding of level ERROR.
@@ -142,13 +160,10 @@ def verify(engine: str, name: str, config: str, manifest: str, form: str) -> Non
       shim runtime verify --engine containerd -o json
       shim runtime verify --engine crio --manifest runtimeclass.yaml
     """
-    _check_words(engine, config, "")
-    host = Host()
+    _check_words(engine, config, drop_in)
+    host, files = Host(), (_absolute(config), _absolute(drop_in))
     text = _manifest_text(manifest) if manifest else ""
-    reports = [
-        registration.report(host, one, name, _absolute(config), text, manifest)
-        for one in _registered(host, engine, name)
-    ]
+    reports = [registration.report(host, one, name, files, text, manifest) for one in _registered(host, engine, name)]
     if form != "table":
         show_document(reports[0] if engine != "auto" else reports, form)
     else:

@@ -144,6 +144,7 @@ def test_verify_checks_a_manifest(machine: Machine, tmp_path: Path, manifest: st
     done = machine("verify", "--manifest", file)
     assert done.exit_code == status, done.output
     assert said in done.stdout
+    assert "\nHANDLER=shim\n" in done.stdout, "what is registered is told all the same"
 
 
 def test_a_refusal_changes_nothing_and_says_why(machine: Machine) -> None:
@@ -196,6 +197,8 @@ def test_auto_leaves_out_the_containerd_that_works_for_docker_alone(
         ["verify", "--engine", "kata"],
         ["verify", "--engine", "auto", "--config", "/etc/x"],
         ["remove", "now"],
+        ["configure", "--name", "../shim"],
+        ["verify", "--engine", "auto", "--drop-in", "/etc/x"],
         ["verify", "--manifest", "/nowhere.yaml", "--engine", "docker"],
     ],
     ids=" ".join,
