@@ -65,7 +65,6 @@ class Outcome:
         link: the low-level link that changes, "" when none does.
         linked: where it led.
         low_level: where it leads now.
-        registry: what the configuration says now.
         findings: what verify says about that.
     """
 
@@ -75,7 +74,6 @@ class Outcome:
     link: str = ""
     linked: str | None = None
     low_level: str = ""
-    registry: Registry | None = None
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -109,8 +107,7 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
     contents: dict[str, bytes | None] = {**given_back, **edits.apply(steps, before)}
     outcome = _outcome(host, place, contents, choice)
     later = host.with_files(contents, {choice.link: choice.low_level} if choice.link else None)
-    outcome.registry = engine.read(later, place)
-    _foresee(base, engine, place, [(registry, outcome.registry)], outcome, order)
+    _foresee(base, engine, place, [(registry, engine.read(later, place))], outcome, order)
     if not order.dry_run:
         if outcome.changed:
             files = [
@@ -171,7 +168,7 @@ def _record(
     linked = choice.linked
     if earlier and earlier.link == choice.link and linked == earlier.low_level:
         linked = earlier.linked  # the link is there because of us
-    record = records.Record(place.engine, place.config, wanted.name, choice.path, registry.default, wanted.default)
+    record = records.Record(place.engine, place.config, wanted.name, registry.default, wanted.default)
     record.link, record.low_level, record.linked, record.files = choice.link, choice.low_level, linked, files
     return record
 

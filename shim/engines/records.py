@@ -51,7 +51,6 @@ class Record:
         engine: its name.
         config: the engine's main file.
         name: the runtime's name.
-        launcher: path of the launcher that was registered.
         default: the engine's default runtime before.
         as_default: whether the runtime was to become the default.
         low_level: where `link` was let lead to.
@@ -65,7 +64,6 @@ class Record:
     engine: str
     config: str
     name: str
-    launcher: str = ""
     default: str = ""
     as_default: bool = False
     low_level: str = ""

@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING
 
 from shim.cdi.findings import CdiError, Finding
-from shim.cdi.nearest import nearest
 from shim.create import settings
 from shim.engines import launcher, records
 
@@ -48,21 +47,15 @@ def findings(host: Host, engine: Engine, place: Place, name: str) -> list[Findin
 
 def _runtimes(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
     if name not in registry.runtimes and not _is_hooked(host, place, name):
-        yield missing(registry, name, place.config)
+        yield Finding(
+            "HANDLER_MISSING", f"there is no runtime {name}; there are {registry.near(name)}", path=place.config
+        )
     for runtime in registry.runtimes.values():
         if runtime.name == name:
             yield from _launcher(host, runtime)
         elif runtime.path.startswith("/") and not host.find(runtime.path):
             text = f"the runtime {runtime.name} has the program {runtime.path}, which is missing"
             yield Finding("RUNTIME_BINARY_MISSING", text, path=runtime.file, line=runtime.line)
-
-
-def missing(registry: Registry, name: str, path: str) -> Finding:
-    """HANDLER_MISSING, with the names that there are."""
-    near = nearest(name, registry.runtimes)
-    said = f" (nearest: {', '.join(near)})" if near else ""
-    there = ", ".join(sorted(registry.runtimes)) or "none"
-    return Finding("HANDLER_MISSING", f"there is no runtime {name}{said}; there are: {there}", path=path)
 
 
 def _is_hooked(host: Host, place: Place, name: str) -> bool:
@@ -72,10 +65,8 @@ def _is_hooked(host: Host, place: Place, name: str) -> bool:
 
 
 def _launcher(host: Host, runtime: Runtime) -> list[Finding]:
-    if not runtime.path.startswith("/"):
-        found = host.find(runtime.path or runtime.name)
-        return launcher.faults(host, found) if found else launcher.faults(host, runtime.path or runtime.name)
-    return launcher.faults(host, runtime.path)
+    name = runtime.path or runtime.name
+    return launcher.faults(host, host.find(name) or name)
 
 
 def _default(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
