@@ -192,10 +192,14 @@ def _foresee(
     outcome: Outcome,
     order: Order,
 ) -> None:
-    """Refuse what would cost the engine a runtime, by our reading of its files (before, after) and by its own."""
+    """Refuse what would cost the engine a runtime, or its start: by our reading (before, after), and by its own."""
     dump = getattr(engine, "dump", None)
     if dump and outcome.after:
         now, then = dump(host, place, {}), dump(host, place, outcome.after)
+        if now and not then:
+            text = f"{place.program or place.engine} takes its files as they are, and would refuse them with our keys"
+            remedy = "nothing was written; please report this, with what --dry-run prints"
+            raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=place.drop_in or place.config)])
         if now and then:
             pairs.append((now, then))
     for now, then in pairs:

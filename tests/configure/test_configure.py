@@ -236,6 +236,22 @@ def test_a_drop_in_that_is_not_seen_stops_it(machine: Machine) -> None:
     assert machine.files() == before
 
 
+def test_files_that_the_engine_itself_would_refuse_stop_it(machine: Machine) -> None:
+    """What its own check refuses counted as not asked."""
+
+    class Asked(Toy):
+        def dump(self, host: Host, place: Place, changes: dict[str, bytes | None]) -> Registry | None:
+            return None if changes and refuses else self.read(host.with_files(changes), place)
+
+    before, refuses = machine.files(), True
+    with pytest.raises(CdiError, match="would refuse them") as refused:
+        machine.configure(Asked())
+    assert _ids(refused) == ["ENGINE_CONFIG_SHAPE"]
+    assert machine.files() == before
+    refuses = False
+    assert machine.configure(Asked()).changed
+
+
 def test_a_fault_that_shows_up_afterwards_takes_everything_back(machine: Machine, toy: Toy) -> None:
     toy.wrong = [Finding("CONFIG_JSON", "new"), Finding("SOURCE_OFF", "a note does not")]
     before = machine.files()
