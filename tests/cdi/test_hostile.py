@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # In a process of its own: it ends when it hangs, its memory is limited, and as root it becomes nobody, so that a file
-# can be unreadable. The first scan loads all that is loaded late.
+# can be unreadable. All that is loaded late is loaded before, for it may lie in a directory of root's alone.
 CHILD = """
 import json, os, resource, sys
-from shim.cdi import directories
+from shim.cdi import directories, nearest
 directories.open([sys.argv[2]])
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 if os.geteuid() == 0:

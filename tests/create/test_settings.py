@@ -75,8 +75,8 @@ def test_root_does_not_look_into_a_user_directory(trusted_path: Path) -> None:
 ROOTLESS = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
+from shim.create import settings  # while the modules can be read: a clone may lie in a directory of root's alone
 os.setgroups([]); os.setgid(4242); os.setuid(4242)
-from shim.create import settings
 print(*settings.candidates({b"XDG_CONFIG_HOME": sys.argv[2].encode()}))
 """
 
