@@ -26,8 +26,8 @@ APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 u
 APT_FUZZ := $(APT_BUILD) clang-14 libclang-rt-14-dev
 
 # What `make fuzz` and `make sanitize` are about
-READERS := $(filter-out %/launcher.c,$(wildcard hooks/native/*.c))
-FUZZ := $(filter-out replay,$(basename $(notdir $(wildcard hooks/native/fuzz/*.c)))) cache
+READERS := $(filter-out %/launcher.c,$(wildcard native/*.c hooks/*.c))
+FUZZ := $(filter-out replay,$(basename $(notdir $(wildcard native/fuzz/*.c)))) cache
 SECONDS := 30
 SANITIZED := $(patsubst %,tests/native/test_%.py,grammar scan needles place report hooks ldcache)
 
@@ -35,7 +35,7 @@ PLACE := $(PYTHON) -I -S -B packaging/install.py
 PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
 
 # Directories, too: their time tells that a file was removed
-SOURCES := $(shell find shim hooks -not -path '*/__pycache__*') packaging/hot.py meson.build pyproject.toml
+SOURCES := $(shell find shim hooks native -not -path '*/__pycache__*') packaging/hot.py meson.build pyproject.toml
 PIP := $(BIN)/python3 -m pip --disable-pip-version-check -q
 
 help: ## list the targets
@@ -84,13 +84,13 @@ bench: need-test $(VENV)/installed ## measure: ratios to a program that returns 
 	@cd tests && ../$(BIN)/python3 -m bench $(BENCH)
 
 fuzz: need-fuzz $(VENV)/installed ## fuzz the readers from their corpus, SECONDS=30 for each target (FUZZ='grammar cache' for some of them)
-	@build="clang-14 -std=gnu11 -g -O1 -fno-sanitize-recover=all -DSHIM_VERSION=\"fuzz\" -I$(CURDIR)/hooks/native"
+	@build="clang-14 -std=gnu11 -g -O1 -fno-sanitize-recover=all -DSHIM_VERSION=\"fuzz\" -I$(CURDIR)/native"
 	mkdir -p build/fuzz/core
 	native() {
 		mkdir -p build/fuzz/$$1.found
-		$$build -fsanitize=fuzzer,address,undefined -o build/fuzz/$$1 hooks/native/fuzz/$$1.c build/fuzz/core/*.o &&
+		$$build -fsanitize=fuzzer,address,undefined -o build/fuzz/$$1 native/fuzz/$$1.c build/fuzz/core/*.o &&
 			build/fuzz/$$1 -max_total_time=$(SECONDS) -rss_limit_mb=4096 -artifact_prefix=build/fuzz/ build/fuzz/$$1.found \
-				hooks/native/fuzz/corpus/$$1
+				native/fuzz/corpus/$$1
 	}
 	python() {
 		(cd tests && ../$(BIN)/python3 -m fuzz.$$1 --seconds $(SECONDS) --crashes ../build/fuzz fuzz/corpus/$$1)
@@ -119,8 +119,8 @@ sanitize: need-test $(VENV)/tools $(VENV)/installed ## run the tests of the C pa
 	from=$$($(BIN)/python3 -c "$$site") to=$$($$python -c "$$site")
 	echo "$$from" >$$to/others.pth
 	cp -r $$from/shim $$to/shim
-	cp build/sanitize/native/hooks/native/_core*.so $$to/shim/hooks/
-	cp build/sanitize/native/hooks/native/shim build/sanitize/venv/bin/
+	cp build/sanitize/native/native/_core*.so $$to/shim/hooks/
+	cp build/sanitize/native/native/shim build/sanitize/venv/bin/
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0
 	export SANITIZER="$$(gcc -print-file-name=libasan.so)"
 	$$python $(BIN)/pytest -q tests/native/test_launcher.py

@@ -23,7 +23,6 @@ ALWAYS = {""}  # shim itself: the version
 
 def _modules() -> list[tuple[str, Path]]:
     found = [(path.relative_to(TOP / "shim"), path) for path in (TOP / "shim").rglob("*.py")]
-    found += [(path.relative_to(TOP), path) for path in (TOP / "hooks").rglob("*.py")]
     return sorted(
         (str(relative.with_suffix("")).replace("/", ".").removesuffix(".__init__"), path)
         for relative, path in found

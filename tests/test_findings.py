@@ -17,7 +17,7 @@ def _texts(*directories: str) -> str:
     return "\n".join(path.read_text() for path in files if path.name not in {"findings.py", "test_findings.py"})
 
 
-SOURCES = _texts("shim", "hooks")
+SOURCES = _texts("shim")
 TESTS = _texts("tests")
 DOCS = (TOP / "docs" / "findings.md").read_text()
 

@@ -1,7 +1,7 @@
 """Needles: the texts by which the launcher knows a create that may ask, compiled from the configuration. Cold.
 
 Without a configuration the launcher has a list of its own. With one it would have to send every create to Python, so
-whoever reads the configuration leaves this file beside the index (hooks/native/needles.c reads it):
+whoever reads the configuration leaves this file beside the index (native/needles.c reads it):
 
     shim-needles 1 VERSION
     input DEV INO SIZE MTIME_NS CTIME_NS PATH     a configuration file that was read

@@ -1,6 +1,6 @@
 """What the launcher found out about the command line: its verdict, as Python sees it. HOT.
 
-The grammar of runc and crun lives once, in C (hooks/native/grammar.c). The launcher hands its result over as
+The grammar of runc and crun lives once, in C (native/grammar.c). The launcher hands its result over as
 `KEY=VALUE` words, then `--`, then the command line for the low-level runtime, from which our options are gone.
 """
 

@@ -22,7 +22,7 @@ from shim.host.trust import Trust
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# As the launcher searches low-level runtimes (hooks/native/place.c)
+# As the launcher searches low-level runtimes (native/place.c)
 DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _TIMEOUT = 20  # seconds for a program that is asked something
 _LARGEST = 4 * 1024 * 1024  # bytes of a configuration file

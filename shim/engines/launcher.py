@@ -1,7 +1,7 @@
 """The launcher that an engine will start as root: where it is, whose it is, and which runtime it becomes.
 
 The low-level runtime is the one that the engine uses now. The launcher learns it from a link, /etc/shim/low-level/NAME,
-where NAME is the last part of the path under which the engine starts it (hooks/native/launcher.c); so two engines with
+where NAME is the last part of the path under which the engine starts it (native/launcher.c); so two engines with
 different runtimes need two such paths: `shim` and a link to it, `shim-crun`, which `make install` made.
 """
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from native.elves import library
 from native.trees import CONF, Entry, build, picture
-from shim.hooks import ldcache
 
 from shim.cdi.plan import Plan
 from shim.create import fold, present
 from shim.create.settings import KNOWN, OFF, OURS
 from shim.create.verdict import Invocation
+from shim.hooks import ldcache
 
 SHIM = str(Path(sys.executable).parent / "shim")
 LIB = "usr/lib/x86_64-linux-gnu"

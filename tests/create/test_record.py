@@ -18,7 +18,7 @@ from shim.create.verdict import Invocation
 
 Json = dict[str, Any]
 
-# What the launcher must come to as well (hooks/native): name, root, id -> key
+# What the launcher must come to as well (native/place.c): name, root, id -> key
 KEYS = {
     ("", "", ""): "08328807b4eb6fed",
     ("shim", "", "c1"): "854f2cb31290d180",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Result, Sandbox
+
 from shim.hooks import ldcache
 
 pytestmark = pytest.mark.engine

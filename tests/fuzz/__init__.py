@@ -1,1 +1,1 @@
-"""Fuzz targets for readers in Python; those in C lie in hooks/native/fuzz."""
+"""Fuzz targets for readers in Python; those in C lie in native/fuzz."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from hooks.networks import HOOK, TAG, Hook, Network
+
+from shim.cdi.findings import Finding
 from shim.hooks import lending
 from shim.hooks.interfaces import Interface
 from shim.hooks.loan import Loan
-
-from shim.cdi.findings import Finding
 
 
 @pytest.fixture

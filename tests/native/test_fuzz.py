@@ -1,6 +1,6 @@
 """The fuzz targets build, and pass over their corpus and over each beginning of its files.
 
-`make fuzz` searches for more with clang; here `replay.c` stands in for libFuzzer. See hooks/native/fuzz/README.md.
+`make fuzz` searches for more with clang; here `replay.c` stands in for libFuzzer. See native/fuzz/README.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-NATIVE = Path(__file__).parents[2] / "hooks/native"
+NATIVE = Path(__file__).parents[2] / "native"
+HOOKS = NATIVE.parent / "hooks"
 FUZZ = NATIVE / "fuzz"
 TARGETS = sorted(path.stem for path in FUZZ.glob("*.c") if path.stem != "replay")
 FLAGS = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
@@ -20,7 +21,7 @@ FLAGS = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=a
 def core(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """All our C but the launcher's main(), with sanitizers."""
     place = tmp_path_factory.mktemp("core")
-    sources = [path for path in NATIVE.glob("*.c") if path.name != "launcher.c"]
+    sources = [path for top in (NATIVE, HOOKS) for path in top.glob("*.c") if path.name != "launcher.c"]
     subprocess.run(["cc", *FLAGS, '-DSHIM_VERSION="fuzz"', f"-I{NATIVE}", "-c", *sources], cwd=place, check=True)
     return sorted(place.glob("*.o"))
 

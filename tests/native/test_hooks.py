@@ -14,6 +14,7 @@ import pytest
 from native.elves import library, note
 from native.trees import CONF, Entry, build, picture
 from native.world import PRELOAD
+
 from shim.hooks import core, ldcache
 
 SHIM = Path(sys.executable).parent / "shim"

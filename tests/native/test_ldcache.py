@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from native.elves import AARCH64, I386, X86_64, library
 from native.trees import CONF, Entry, build, picture
+
 from shim.hooks import core, ldcache
 
 LDCONFIG = "/sbin/ldconfig"

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from native.world import World
-from shim.hooks._core import ffi, lib
 
 import shim
 from shim import __version__
 from shim.create import known
 from shim.create import needles as writer
+from shim.hooks._core import ffi, lib
 from shim.host import identity
 
 MOST = 64 * 1024

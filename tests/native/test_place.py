@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from shim.hooks._core import ffi, lib
 
 from shim.create import record
+from shim.hooks._core import ffi, lib
 from shim.host import identity
 
 TEXT = st.binary(max_size=40).map(lambda text: os.fsdecode(text.replace(b"\0", b"")))

@@ -10,6 +10,7 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from shim.hooks._core import ffi, lib
 
 

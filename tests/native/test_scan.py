@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from shim.hooks import core
 
 from shim.create.settings import Settings
+from shim.hooks import core
 
 PREFIX = "cdi.k8s.io/"
 

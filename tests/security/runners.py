@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from security import evilroot
 from security.stage import Outcome, Stage
+
 from shim.hooks import core
 
 Runner = Callable[[Stage, Sequence[str]], Outcome]

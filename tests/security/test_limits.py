@@ -12,6 +12,7 @@ from native.elves import library
 from native.trees import CONF, build
 from security import evilroot
 from security.stage import MEMORY, Stage
+
 from shim.hooks import ldcache
 
 

@@ -4,7 +4,7 @@
 #define ld_profile_name ld_profile_name_again
 #define ld_compare ld_compare_again
 #define ld_hwcap_bit ld_hwcap_bit_again
-#include "../ldprofile.c"
+#include "../../hooks/ldprofile.c"
 
 #include <stdlib.h>
 #include <sys/mman.h>

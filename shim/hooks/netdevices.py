@@ -139,6 +139,7 @@ def _outlived(path: str, own: int) -> int | None:
 def _confined(own: int, target: int | None) -> Iterator[tuple[Namespace, Namespace | None]]:
     """Give up every privilege but two, and open the namespaces for the time of the work."""
     import prctl  # late, like the next: see run
+
     from shim.hooks.interfaces import Namespace
 
     kept = (prctl.CAP_NET_ADMIN, prctl.CAP_SYS_ADMIN)  # netlink, setns

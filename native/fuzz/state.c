@@ -2,7 +2,7 @@
  * functions that are not public. */
 #define hook_target_read hook_target_read_again
 #define hook_target_enter hook_target_enter_again
-#include "../hookstate.c"
+#include "../../hooks/hookstate.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -21,10 +21,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from shim.cdi.findings import CdiError, Finding
 from shim.hooks.interfaces import Interface, Namespace, NetlinkError
 from shim.hooks.loan import Loan, Record
-
-from shim.cdi.findings import CdiError, Finding
 
 TAG = "shim-host-name-"
 _RETURN_WAIT = 5.0  # seconds in which the kernel's clean-up of a dead namespace should have handed hardware back
