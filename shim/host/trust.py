@@ -22,7 +22,7 @@ _MAX_LINKS = 40  # as the kernel (path_resolution(7))
 _DEFAULT_OVERFLOW_UID = 65534
 
 # Where host root's files lie; elsewhere the overflow uid may be anybody
-SYSTEM_DIRS = ("/etc", "/usr", "/opt", "/nix", "/run/cdi", "/var/run/cdi")
+SYSTEM_DIRS = ("/etc", "/usr", "/opt", "/nix", "/run/cdi", "/var/run/cdi", "/var/lib/shim")
 
 
 class Trust:

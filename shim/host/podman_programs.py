@@ -1,0 +1,203 @@
+"""The podman programs of this host whose version is known, without starting one. Late: only podman's creates need it.
+
+Podman before 4.6 copies the annotations of an image's manifest into config.json, where nothing tells them from those of
+the command line (podman's commit 2c0f404826 ended it). So the create path must know the version of the podman that
+calls it, and it starts no process. `shim runtime configure` asks each podman once and records the answer, bound to the
+program's file by device, inode, size and time of modification: after an upgrade the file is another one, and nothing is
+known about it until configure has run again.
+
+The record is a text file, one line a program, the time in nanoseconds since 1970:
+
+    DEV INO SIZE MTIME_NS VERSION PATH
+
+for example `2049 131612 42184328 1715170312000000000 5.4.2 /usr/bin/podman`. A line in another form is passed over.
+
+There is one for the system, and one for each user who runs podman without root. A record counts only where nobody but
+root (shim.host.trust), or that user, could have written it: a line in it lets annotations of that podman count.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from shim.host.identity import is_ours, is_rootful
+from shim.host.trust import Trust
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SYSTEM_FILE = "/var/lib/shim/podman-programs"
+TAKES_NO_IMAGE_ANNOTATIONS = (4, 6)  # first version that leaves out the annotations of an image's manifest
+_CAP = 65536  # bytes of a record
+_S_IFMT, _S_IFREG, _WRITABLE_BY_OTHERS = 0o170000, 0o100000, 0o022
+
+
+class Program:
+    """One line of a record.
+
+    Attributes:
+        dev, ino, size, mtime_ns: identity of the program's file, as stat(2) gives it.
+        version: its version, (5, 4, 2) for instance.
+        path: where it was when its version was recorded.
+    """
+
+    __slots__ = ("dev", "ino", "mtime_ns", "path", "size", "version")
+
+    def __init__(self, status: posix.stat_result, version: tuple[int, ...], path: str) -> None:
+        self.dev, self.ino, self.size, self.mtime_ns = _identity(status)
+        self.version = version
+        self.path = path
+
+    def is_file(self, status: posix.stat_result) -> bool:
+        """Whether a file with this status is the program."""
+        return (self.dev, self.ino, self.size, self.mtime_ns) == _identity(status)
+
+    @classmethod
+    def parse(cls, line: str) -> Program:
+        """The program of a line. Raises ValueError for one in another form."""
+        *numbers, version, path = line.split(" ", 5)
+        if len(numbers) != 4 or not path.startswith("/"):
+            raise ValueError("not a line of a record")
+        program = cls.__new__(cls)
+        program.dev, program.ino, program.size, program.mtime_ns = map(int, numbers)
+        program.version = tuple(int(number) for number in version.split("."))
+        program.path = path
+        return program
+
+    def __str__(self) -> str:
+        return f"{self.dev} {self.ino} {self.size} {self.mtime_ns} {version_text(self.version)} {self.path}"
+
+
+def version_text(version: tuple[int, ...]) -> str:
+    """(5, 4, 2) as 5.4.2."""
+    return ".".join(map(str, version))
+
+
+def user_file(state_home: str, home: str) -> str:
+    """The record of a user without root, "" when neither variable names an absolute path.
+
+    Arguments:
+        state_home: value of XDG_STATE_HOME, "" when it is not set.
+        home: value of HOME.
+    """
+    if not state_home.startswith("/"):
+        if not home.startswith("/"):
+            return ""
+        state_home = f"{home}/.local/state"
+    return f"{state_home}/shim/podman-programs"
+
+
+def records(*, rootful: bool, environ: dict[bytes, bytes] | None = None) -> tuple[str, ...]:
+    """The records that count for this process, the more important first; `configure` writes the first of them.
+
+    Arguments:
+        rootful: whether we are the host's root (shim.host.identity).
+        environ: the environment as bytes, for tests; the process's own when not given.
+    """
+    if rootful:
+        return (SYSTEM_FILE,)
+    variables = posix.environ if environ is None else environ
+    state_home, home = (
+        variables.get(name, b"").decode("utf-8", "surrogateescape") for name in (b"XDG_STATE_HOME", b"HOME")
+    )
+    own = user_file(state_home, home)
+    return (own, SYSTEM_FILE) if own else (SYSTEM_FILE,)
+
+
+def known_version(status: posix.stat_result, files: Iterable[str] | None = None) -> tuple[int, ...]:
+    """The recorded version of a podman program, () when none is recorded for this very file.
+
+    Arguments:
+        status: of the program's file, links followed.
+        files: the records to look in; those of `records` when not given.
+    """
+    for file in records(rootful=is_rootful()) if files is None else files:
+        for program in read(file):
+            if program.is_file(status):
+                return program.version
+    return ()
+
+
+def read(file: str) -> list[Program]:
+    """The programs of a record, none where it is missing, cannot be read, or could have been written by others."""
+    try:
+        if not _counts(file):
+            return []
+        lines = _read(file).split("\n")
+    except (OSError, ValueError):
+        return []
+    programs = []
+    for line in lines:
+        try:
+            programs.append(Program.parse(line))
+        except ValueError:
+            continue
+    return programs
+
+
+def remember(file: str, path: str, status: posix.stat_result, version: tuple[int, ...]) -> None:
+    """Record the version of a program, in place of what was recorded for the same path. Not for the create path.
+
+    Arguments:
+        file: the record; its directory is made where it is missing.
+        path: the program, absolute.
+        status: of the program's file, taken before it was asked for its version: one replaced meanwhile is another.
+        version: what it answered.
+    Raises:
+        OSError: the record cannot be written.
+        ValueError: the path is none that a line can hold.
+    """
+    line = str(Program(status, version, path))
+    if "\n" in path or str(Program.parse(line)) != line:
+        raise ValueError(f"{path!r} cannot be recorded")
+    _write(file, [*(str(program) for program in read(file) if program.path != path), line])
+
+
+def forget(file: str, path: str) -> None:
+    """Remove what is recorded for a path, and the record with its last line. Not for the create path.
+
+    Raises:
+        OSError: the record cannot be written.
+    """
+    programs = read(file)
+    left = [str(program) for program in programs if program.path != path]
+    if len(left) < len(programs):
+        if left:
+            _write(file, left)
+        else:
+            posix.unlink(file)
+
+
+def _write(file: str, lines: list[str]) -> None:
+    import os  # late, like the next: not for the create path
+
+    from shim.host import files
+
+    directory = os.path.dirname(file)
+    os.makedirs(directory, mode=0o755 if file == SYSTEM_FILE else 0o700, exist_ok=True)
+    files.write(file, "\n".join([*lines, ""]).encode("utf-8", "surrogateescape"))
+
+
+def _identity(status: posix.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _counts(file: str) -> bool:
+    """Whether only root, or the user whose record it is, could have written the file. Raises OSError."""
+    if file == SYSTEM_FILE:
+        return Trust().objection(file) == ""
+    return is_ours(file.rpartition("/")[0])  # `shim` in the user's state directory, which others may pass through
+
+
+def _read(file: str) -> str:
+    fd = posix.open(file, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOCTTY)
+    try:
+        status = posix.fstat(fd)
+        if status.st_mode & _S_IFMT != _S_IFREG or status.st_mode & _WRITABLE_BY_OTHERS:
+            raise ValueError("not a record of ours")
+        if file != SYSTEM_FILE and status.st_uid != posix.geteuid():
+            raise ValueError("another user's record")
+        return posix.read(fd, _CAP).decode("utf-8", "surrogateescape")
+    finally:
+        posix.close(fd)
