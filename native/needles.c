@@ -2,7 +2,7 @@
  * The needles: by which texts the request scan finds a request.
  *
  * Without a configuration there is one, built in. A configuration may name other sources; whoever reads one leaves the
- * needles that follow from it in a file beside the index (shim/create/needles.py):
+ * needles that follow from it in a file beside the index (shim/config/needles.py):
  *
  *     shim-needles 1 VERSION
  *     input DEV INO SIZE MTIME_NS CTIME_NS PATH     a configuration file as it was when it was read

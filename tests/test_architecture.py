@@ -11,12 +11,14 @@ TOP = Path(__file__).parent.parent
 
 # package -> packages of ours that it may import; a path with a dot names one module. Late imports count as well.
 MAY_IMPORT = {
-    "cdi": {"host.nodes", "host.replace", "host.trust"},
-    "host": set(),
-    "hooks": {"cdi", "host"},
-    "create": {"cdi", "host", "hooks.core"},
-    "engines": {"cdi", "create.settings", "host"},
-    "cli": {"create", "cdi", "engines", "host", "hooks.core"},
+    "base": set(),
+    "cdi": {"base", "host.nodes", "host.trust"},
+    "host": {"base"},
+    "config": {"base", "cdi", "host"},
+    "hooks": {"base", "host"},
+    "create": {"base", "cdi", "config", "host", "hooks.core"},
+    "engines": {"base", "cdi", "config", "host"},
+    "cli": {"base", "cdi", "config", "create", "engines", "host", "hooks.core"},
 }
 ALWAYS = {""}  # shim itself: the version
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shim.create.keys import KEYS, Key
-from shim.create.settings import Settings
+from shim.config.keys import KEYS, Key
+from shim.config.settings import Settings
 
 DOCS = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text()
 SECTIONS = dict(re.findall(r"^### (\S+)\n(.*?)(?=^##)", DOCS, re.MULTILINE | re.DOTALL))

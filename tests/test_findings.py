@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.cdi.findings import ERROR, NOTE, TABLE, WARNING, CdiError, Finding
+from shim.base.findings import ERROR, NOTE, TABLE, WARNING, CdiError, Finding
 
 TOP = Path(__file__).parent.parent
 

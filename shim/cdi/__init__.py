@@ -60,34 +60,37 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from shim.base.findings import CdiError, Finding
     from shim.cdi.directories import Directories, open
     from shim.cdi.edits import apply
-    from shim.cdi.findings import CdiError, Finding
     from shim.cdi.names import BadName, parse_qualified
     from shim.cdi.plan import NodeError, Plan, UnresolvedError
     from shim.cdi.plan import make as make_plan
     from shim.cdi.spec import Spec, SpecError, faults, parse, read
     from shim.cdi.store import remove, write
 
+# Where specs lie unless a configuration says otherwise, the most important last (CDI specification, "Spec directories")
+DEFAULT_DIRS = ("/etc/cdi", "/var/run/cdi")
+
 _HOME = {
-    "BadName": ("names", "BadName"),
-    "CdiError": ("findings", "CdiError"),
-    "Directories": ("directories", "Directories"),
-    "Finding": ("findings", "Finding"),
-    "NodeError": ("plan", "NodeError"),
-    "Plan": ("plan", "Plan"),
-    "Spec": ("spec", "Spec"),
-    "SpecError": ("spec", "SpecError"),
-    "UnresolvedError": ("plan", "UnresolvedError"),
-    "apply": ("edits", "apply"),
-    "faults": ("spec", "faults"),
-    "make_plan": ("plan", "make"),
-    "open": ("directories", "open"),
-    "parse": ("spec", "parse"),
-    "parse_qualified": ("names", "parse_qualified"),
-    "read": ("spec", "read"),
-    "remove": ("store", "remove"),
-    "write": ("store", "write"),
+    "BadName": ("shim.cdi.names", "BadName"),
+    "CdiError": ("shim.base.findings", "CdiError"),
+    "Directories": ("shim.cdi.directories", "Directories"),
+    "Finding": ("shim.base.findings", "Finding"),
+    "NodeError": ("shim.cdi.plan", "NodeError"),
+    "Plan": ("shim.cdi.plan", "Plan"),
+    "Spec": ("shim.cdi.spec", "Spec"),
+    "SpecError": ("shim.cdi.spec", "SpecError"),
+    "UnresolvedError": ("shim.cdi.plan", "UnresolvedError"),
+    "apply": ("shim.cdi.edits", "apply"),
+    "faults": ("shim.cdi.spec", "faults"),
+    "make_plan": ("shim.cdi.plan", "make"),
+    "open": ("shim.cdi.directories", "open"),
+    "parse": ("shim.cdi.spec", "parse"),
+    "parse_qualified": ("shim.cdi.names", "parse_qualified"),
+    "read": ("shim.cdi.spec", "read"),
+    "remove": ("shim.cdi.store", "remove"),
+    "write": ("shim.cdi.store", "write"),
 }
 
 __all__ = [
@@ -117,7 +120,7 @@ def __getattr__(name: str) -> "Any":
     if name not in _HOME:
         raise AttributeError(f"module 'shim.cdi' has no attribute {name!r}")
     module, attribute = _HOME[name]
-    return getattr(__import__(f"shim.cdi.{module}", None, None, [attribute]), attribute)
+    return getattr(__import__(module, None, None, [attribute]), attribute)
 
 
 def __dir__() -> list[str]:

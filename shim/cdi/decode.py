@@ -153,7 +153,7 @@ class Decoder:
         return found, spelled
 
     def _unknown(self, key: str, fields: Fields, place: Place) -> None:
-        from shim.cdi.nearest import nearest  # late: only for a fault
+        from shim.base.nearest import nearest  # late: only for a fault
 
         close = nearest(key, fields.readers) if len(self.faults) < MAX_FAULTS else []
         text = f"unknown field {quoted(key)}" + (f"; the nearest is {close[0]}" if close else "")

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import posix
 
-from shim.cdi.findings import Finding
-from shim.cdi.paths import DEFAULT_DIRS, clean, parent, reason
+from shim.base.findings import Finding
+from shim.base.paths import clean, parent, reason
+from shim.cdi import DEFAULT_DIRS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

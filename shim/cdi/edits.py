@@ -10,8 +10,8 @@ Source: CDI specification, "Container edits"; OCI runtime specification, config.
 
 from __future__ import annotations
 
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import clean
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ import posix
 import time
 
 from shim import __version__
-from shim.cdi import fastjson
-from shim.cdi.paths import parent
+from shim.base import fastjson
+from shim.base.paths import parent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from shim.base.findings import Finding
     from shim.cdi.directories import Directories
-    from shim.cdi.findings import Finding
     from shim.cdi.spec import Spec
 
     Json = dict[str, Any]
@@ -128,7 +128,7 @@ class Indexed:
     @property
     def findings(self) -> dict[str, list[Finding]]:
         """As Directories.findings."""
-        from shim.cdi.findings import from_json  # late, as all below: only people and errors ask
+        from shim.base.findings import from_json  # late, as all below: only people and errors ask
 
         return {path: [from_json(one) for one in found] for path, found in self._told()["findings"].items()}
 
@@ -283,7 +283,7 @@ def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, found:
     if settled is None:
         return False
     data = _encode(settled, [(one, way(one)) for one in ways], settings, found)
-    from shim.host.replace import replace  # late: nothing is written where an index was found
+    from shim.base.replace import replace  # late: nothing is written where an index was found
 
     try:
         _make_directory(path.rpartition("/")[0])

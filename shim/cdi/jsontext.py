@@ -7,7 +7,7 @@ around the braces. So do equal keys.
 
 from __future__ import annotations
 
-from shim.cdi.fastjson import loads
+from shim.base.fastjson import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

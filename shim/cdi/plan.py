@@ -15,7 +15,7 @@ Source: CDI specification, "OCI Edits" and "deviceNodes"; the reference's rules 
 
 from __future__ import annotations
 
-from shim.cdi.findings import CdiError, Finding, from_json
+from shim.base.findings import CdiError, Finding, from_json
 from shim.host.nodes import lookup as lookup_on_host
 
 TYPE_CHECKING = False

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import posix
 
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import reason
 from shim.cdi import jsontext
 from shim.cdi.decode import MAX_FAULTS, Decoder, Fault, fold
-from shim.cdi.findings import CdiError, Finding
 from shim.cdi.names import split_kind
-from shim.cdi.paths import reason
 from shim.cdi.rules import check
 
 TYPE_CHECKING = False

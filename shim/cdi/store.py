@@ -18,10 +18,10 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import clean, reason
 from shim.cdi import names
 from shim.cdi import spec as reader
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import clean, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

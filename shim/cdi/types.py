@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 
 
 class ServingSpec(Protocol):

@@ -7,10 +7,10 @@ text says all four, in one line, since engines show one line.
 
 from __future__ import annotations
 
+from shim.base.findings import Finding, one_line
+from shim.base.nearest import distance
 from shim.cdi.directories import OK
-from shim.cdi.findings import Finding, one_line
 from shim.cdi.names import BadName, parse_qualified
-from shim.cdi.nearest import distance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

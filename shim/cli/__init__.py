@@ -12,8 +12,8 @@ from typing import NoReturn
 
 import click
 
-from shim.cdi.findings import CdiError
-from shim.cdi.paths import reason
+from shim.base.findings import CdiError
+from shim.base.paths import reason
 from shim.cli import cdi, config, explain, hook, runtime, version
 from shim.cli.output import show_findings
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from shim.base.findings import ERROR, CdiError, Finding, one_line
 from shim.cdi import compare, directories, edits, plan, spec
-from shim.cdi.findings import ERROR, CdiError, Finding, one_line
 from shim.cli import describe
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import as_text, format_option, show_document, show_findings, show_table

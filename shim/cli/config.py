@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.cli.files import diff, keep_copy, replace
 from shim.cli.output import show_document, show_findings, show_table
-from shim.create import configuration, log, settings
-from shim.create.keys import KEYS
+from shim.config import reader, settings
+from shim.config.keys import KEYS
+from shim.create import log
 from shim.host import identity
 
 if TYPE_CHECKING:
-    from shim.create.configuration import Configuration
+    from shim.config.reader import Configuration
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -51,7 +52,7 @@ def show(path: str | None, form: str) -> None:
       shim config show -o toml /etc/nvidia-container-runtime/config.toml
     """
     path = str(Path(path).absolute()) if path else settings.find()
-    found = configuration.read(path) if path else configuration.Configuration()
+    found = reader.read(path) if path else reader.Configuration()
     if form == "table":
         show_table(("KEY", "VALUE", "FROM"), [(name, _written(value), origin) for name, value, origin in _rows(found)])
     elif form == "toml":
@@ -138,8 +139,8 @@ def _toml(found: Configuration) -> str:
 
 
 def _default_text() -> str:
-    lines = ["# Configuration of shim; docs/configuration.md says more. What stands here as a comment is the default."]
-    for key, (name, value, _) in zip(KEYS, _rows(configuration.Configuration()), strict=True):
+    lines = ["# Configuration of shim; docs/reader.md says more. What stands here as a comment is the default."]
+    for key, (name, value, _) in zip(KEYS, _rows(reader.Configuration()), strict=True):
         table, _, member = name.partition(".")
         if f"[{table}]" not in lines:
             lines += ["", f"[{table}]"]

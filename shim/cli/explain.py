@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.cdi.findings import ERROR, CdiError, Finding, one_line
+from shim.base.findings import ERROR, CdiError, Finding, one_line
 from shim.cli import describe
 from shim.cli.output import format_option, show_document, show_findings, show_table
 from shim.create import explain as explaining

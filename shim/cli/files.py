@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from shim.cdi import fastjson
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import reason
-from shim.host import files
+from shim.base import fastjson, files
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import reason
 
 
 def read_config(name: str) -> tuple[str, dict[str, Any]]:

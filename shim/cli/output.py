@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shim.cdi.findings import one_line
+from shim.base.findings import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shim.cdi.findings import Finding
+    from shim.base.findings import Finding
 
 format_option = click.option(
     "-o", "--output", "form", type=click.Choice(["table", "json", "yaml"]), default="table", help="Form of the output."

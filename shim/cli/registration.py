@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.cli.files import diff
 from shim.cli.output import show_table
 from shim.engines import manifest as manifests
@@ -14,8 +14,8 @@ from shim.engines import verify as verifier
 
 if TYPE_CHECKING:
     from shim.engines.configure import Order, Outcome
-    from shim.engines.host import Host
     from shim.engines.model import Engine, Registry
+    from shim.host.host import Host
 
 
 def outcome_document(outcome: Outcome, order: Order) -> dict[str, Any]:

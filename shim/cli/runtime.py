@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from shim.cdi.findings import ERROR, CdiError
+from shim.base.findings import ERROR, CdiError
 from shim.cli import registration
 from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
 from shim.engines import known, launcher, records
 from shim.engines import manifest as manifests
 from shim.engines.configure import Order, Outcome
-from shim.engines.host import Host
+from shim.host.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from posix import _exit
 
+from shim.base.findings import CdiError, Finding
 from shim.cdi import edits, plan
-from shim.cdi.findings import CdiError, Finding
 from shim.cdi.index import DamagedError
+from shim.config.settings import OFF, Settings
 from shim.create import known, log, present, record, report, request, rules
 from shim.create.become import become
 from shim.create.bundle import Bundle
-from shim.create.settings import OFF, Settings
 from shim.create.verdict import Invocation
 from shim.host import identity
 

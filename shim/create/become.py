@@ -10,7 +10,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # typeshed knows `signal` only
 import posix
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

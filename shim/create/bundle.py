@@ -14,9 +14,9 @@ from __future__ import annotations
 import errno
 import posix
 
-from shim.cdi import fastjson
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import reason
+from shim.base import fastjson
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ stay in config.json: programs in the container look at them, and a second create
 
 from __future__ import annotations
 
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import clean
 from shim.cdi import names
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import clean
-from shim.create.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, SYSTEM_FILE, Settings
+from shim.config.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, SYSTEM_FILE, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

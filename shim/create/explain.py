@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shim import create
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
+from shim.config.settings import Settings
 from shim.create import compat, fold, known, present, request, rules
 from shim.create.bundle import Bundle
-from shim.create.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.cdi.findings import Finding
+    from shim.base.findings import Finding
     from shim.create.verdict import Invocation
 
     Json = dict[str, Any]

@@ -22,10 +22,10 @@ from __future__ import annotations
 import errno
 import posix
 
+from shim.base.paths import clean
 from shim.cdi import edits
-from shim.cdi.paths import clean
+from shim.config.settings import KNOWN, OFF
 from shim.create.rules import is_same_file
-from shim.create.settings import KNOWN, OFF
 from shim.hooks import core
 
 TYPE_CHECKING = False

@@ -7,13 +7,13 @@ create, and needles for the launcher.
 from __future__ import annotations
 
 from shim.cdi import index
-from shim.create import settings
+from shim.config import settings
 from shim.host import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.cdi.types import Served
-    from shim.create.settings import Settings
+    from shim.config.settings import Settings
 
 
 def load(*, fresh: bool = False) -> tuple[Settings, Served]:
@@ -51,7 +51,7 @@ def index_path(path: str) -> str:
 def _read(paths: tuple[str, ...], place: str) -> tuple[Settings, Served]:
     # Late: only where the index is missing or stale; they are what it saves.
     from shim.cdi import directories
-    from shim.create import needles
+    from shim.config import needles
     from shim.host.trust import Trust
 
     trust = Trust()

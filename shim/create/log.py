@@ -10,7 +10,7 @@ from __future__ import annotations
 import posix
 import time
 
-from shim.cdi import fastjson
+from shim.base import fastjson
 from shim.host.identity import is_ours
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from shim.cdi.findings import Finding
+    from shim.base.findings import Finding
     from shim.create.verdict import Invocation
 
 SYSTEM_FILE = "/var/log/shim.log"

@@ -16,7 +16,7 @@ never taken out, and what they move is not left to the runtime as well: it would
 
 from __future__ import annotations
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.host import netnames
 
 TYPE_CHECKING = False

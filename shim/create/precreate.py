@@ -21,8 +21,8 @@ from __future__ import annotations
 from posix import _exit, read, write
 
 from shim import create
-from shim.cdi import fastjson
-from shim.cdi.findings import CdiError, Finding
+from shim.base import fastjson
+from shim.base.findings import CdiError, Finding
 from shim.create import log, report
 from shim.create.verdict import Invocation
 from shim.host import identity
@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-    from shim.create.settings import Settings
+    from shim.config.settings import Settings
 
     Json = dict[str, Any]
 

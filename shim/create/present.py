@@ -19,8 +19,8 @@ idmapped.
 
 from __future__ import annotations
 
+from shim.base.paths import clean
 from shim.cdi import edits
-from shim.cdi.paths import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

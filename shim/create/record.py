@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import posix
 
-from shim.cdi import fastjson
+from shim.base import fastjson
+from shim.base.replace import replace
 from shim.create.bundle import identity
 from shim.host.identity import is_ours, run_dir, short_name
-from shim.host.replace import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

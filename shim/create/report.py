@@ -10,12 +10,12 @@ from __future__ import annotations
 import posix
 import time
 
-from shim.cdi import fastjson
-from shim.cdi.findings import one_line
+from shim.base import fastjson
+from shim.base.findings import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from shim.cdi.findings import CdiError, Finding
+    from shim.base.findings import CdiError, Finding
 
 _LONGEST = 8192
 

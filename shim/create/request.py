@@ -6,9 +6,9 @@ annotations by key), names that were already asked for are dropped, and the firs
 
 from __future__ import annotations
 
+from shim.base.findings import CdiError, Finding
 from shim.cdi import names
 from shim.cdi.annotations import parse as parse_annotations
-from shim.cdi.findings import CdiError, Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import posix
 
-from shim.cdi import fastjson
+from shim.base import fastjson
 from shim.create import present, record
 from shim.create.bundle import Bundle
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import posix
 
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import clean, reason
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import clean, reason
 from shim.cdi.plan import Plan
 
 TYPE_CHECKING = False

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import posix
 
+from shim.base.findings import Finding
+from shim.base.paths import clean
 from shim.cdi import edits
-from shim.cdi.findings import Finding
-from shim.cdi.paths import clean
 from shim.cdi.plan import Plan
 from shim.host.nodes import lookup as lookup_on_host
 

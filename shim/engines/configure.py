@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import ERROR, CdiError, Finding
+from shim.base.findings import ERROR, CdiError, Finding
 from shim.engines import journal, launcher, records, verify
 from shim.engines.launcher import Choice
 from shim.engines.model import Place, Wanted
@@ -20,9 +20,9 @@ from shim.host import abilities, identity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shim.engines.host import Host
     from shim.engines.model import Engine, Registry
     from shim.engines.records import Record
+    from shim.host.host import Host
 
 
 @dataclass(frozen=True)

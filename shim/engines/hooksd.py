@@ -15,12 +15,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shim.engines.host import Host
+    from shim.host.host import Host
 
 # Programs of vendors that inject devices from a hook, by the beginning of their names
 _VENDORS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-container-cli", "nvidia-ctk")

@@ -1,7 +1,7 @@
 """Files written together, and what was there before: so that `remove` gives back what `configure` found.
 
 A record (shim.engines.records) with the old bytes is written before the first file is changed, so that a crash leaves a
-way back. Each file is replaced as a whole (shim.host.files); when one of them cannot be written, those before it are
+way back. Each file is replaced as a whole (shim.base.files); when one of them cannot be written, those before it are
 put back.
 
 A file that still has the bytes that we gave it gets its old bytes. One that somebody changed since keeps that change:
@@ -14,16 +14,16 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError
-from shim.cdi.paths import parent
+from shim.base import files
+from shim.base.findings import CdiError
+from shim.base.paths import parent
 from shim.engines.records import File, Record, digest, every, find, forget, refused, save
 from shim.engines.texts.edits import revert
-from shim.host import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from shim.engines.host import Host
+    from shim.host.host import Host
 
 
 def commit(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines import containerd, crio, docker, podman
 
 if TYPE_CHECKING:
-    from shim.engines.host import Host
     from shim.engines.model import Engine
+    from shim.host.host import Host
 
 ENGINES: dict[str, Engine] = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import parent, reason
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import parent, reason
 from shim.engines.texts import edits, tomltext
 from shim.host import identity
 from shim.host.trust import Trust
@@ -21,8 +21,8 @@ from shim.host.trust import Trust
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.engines.host import Host
     from shim.engines.model import Registry
+    from shim.host.host import Host
 
 LINKS = "/etc/shim/low-level"
 

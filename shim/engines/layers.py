@@ -13,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines.texts import edits, tomltext
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from shim.engines.host import Host
     from shim.engines.model import Keys
+    from shim.host.host import Host
 
 LIST = "list of texts"
 APPENDING = "list of texts, with or without {append = true}"

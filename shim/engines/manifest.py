@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from shim.cdi.nearest import nearest
+from shim.base.nearest import nearest
 from shim.engines import manifestyaml
 from shim.engines.manifestyaml import Object
 from shim.engines.model import ANNOTATIONS
@@ -29,7 +29,7 @@ from shim.engines.model import ANNOTATIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from shim.cdi.findings import Finding
+    from shim.base.findings import Finding
     from shim.engines.model import Place, Registry
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)

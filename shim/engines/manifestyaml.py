@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shim.cdi.nearest import nearest
+from shim.base.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.cdi.findings import Finding
-    from shim.engines.host import Daemon, Host
+    from shim.base.findings import Finding
+    from shim.host.host import Daemon, Host
 
 Keys = tuple[str, ...]  # path of a key through tables or objects, for example ("plugins", "cri", "enable_cdi")
 

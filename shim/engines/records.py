@@ -14,13 +14,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import reason
+from shim.base import files
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import reason
 from shim.engines.model import Add, Edit, Put
-from shim.host import files, identity
+from shim.host import identity
 
 if TYPE_CHECKING:
-    from shim.engines.host import Host
+    from shim.host.host import Host
 
 FORMAT = 1
 SYSTEM_DIRECTORY = "/var/lib/shim/engines"

@@ -8,15 +8,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError, Finding
-from shim.create import settings
+from shim.base.findings import CdiError, Finding
+from shim.config import settings
 from shim.engines import launcher, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.engines.host import Host
     from shim.engines.model import Engine, Place, Registry, Runtime
+    from shim.host.host import Host
 
 _ENFORCING = "/sys/fs/selinux/enforce"
 _USE_DEVICES = "/sys/fs/selinux/booleans/container_use_devices"

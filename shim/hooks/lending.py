@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.hooks.interfaces import Interface, Namespace, NetlinkError
 from shim.hooks.loan import Loan, Record
 

@@ -14,7 +14,7 @@ import os
 import stat
 from typing import Any
 
-from shim.cdi import fastjson
+from shim.base import fastjson
 
 _FORMAT = 1
 _CAP = 1 << 20

@@ -21,8 +21,8 @@ import sys
 from contextlib import ExitStack, closing, contextmanager
 from typing import NoReturn
 
-from shim.cdi import fastjson
-from shim.cdi.findings import CdiError, Finding
+from shim.base import fastjson
+from shim.base.findings import CdiError, Finding
 from shim.host import identity, netnames
 
 TYPE_CHECKING = False

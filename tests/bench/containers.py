@@ -22,7 +22,7 @@ from engines.harness import images, programs
 from native.elves import library
 
 from bench.clock import spawn
-from shim.create.settings import Settings
+from shim.config.settings import Settings
 
 LIBRARIES = [f"libdriver{i}.so.{i % 3}" for i in range(29)]
 NODES = 12

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shim.base.findings import CdiError
 from shim.cdi import edits
-from shim.cdi.findings import CdiError
 from shim.cdi.plan import Plan
 
 Json = dict[str, Any]

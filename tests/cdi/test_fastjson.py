@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.cdi import fastjson
+from shim.base import fastjson
 
 VALUES: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -71,7 +71,7 @@ def test_what_has_no_json_form_is_refused() -> None:
 
 def test_a_wrong_text_is_an_error_where_json_was_never_loaded(modules: Path) -> None:
     """A create refused a cut config.json with "SystemError: returned NULL without setting an exception"."""
-    script = f"import sys; sys.path.insert(0, {str(modules)!r}); from shim.cdi.fastjson import loads; loads('{{')"
+    script = f"import sys; sys.path.insert(0, {str(modules)!r}); from shim.base.fastjson import loads; loads('{{')"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
     assert "Expecting property name" in done.stderr
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 
 
 def test_an_unknown_id_is_a_defect() -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 # can be unreadable. All that is loaded late is loaded before, for it may lie in a directory of root's alone.
 CHILD = """
 import json, os, resource, sys
-from shim.cdi import directories, nearest
+from shim.base import nearest
+from shim.cdi import directories
 directories.open([sys.argv[2]])
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 if os.geteuid() == 0:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.cdi.nearest import distance, nearest
+from shim.base.nearest import distance, nearest
 
 
 @pytest.mark.parametrize(

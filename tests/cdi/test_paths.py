@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.cdi.paths import clean, reason
+from shim.base.paths import clean, reason
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from cdi.specs import document, put
 
+from shim.base.findings import CdiError
 from shim.cdi import directories, edits, plan
-from shim.cdi.findings import CdiError
 from shim.host.fakenodes import FakeNodes
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shim.base.findings import Finding
 from shim.cdi import deviations, spec
-from shim.cdi.findings import Finding
 from shim.cdi.spec import SpecError
 
 VECTORS = Path(__file__).parent.parent / "conformance" / "vectors" / "specs.json"

@@ -13,8 +13,8 @@ from cdi.specs import document
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shim.base.findings import CdiError
 from shim.cdi import directories, spec, store
-from shim.cdi.findings import CdiError
 
 Json = dict[str, Any]
 FORMS: tuple[Literal["yaml"], Literal["json"]] = ("yaml", "json")

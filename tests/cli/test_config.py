@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from shim.create import configuration, settings
-from shim.create.keys import KEYS
+from shim.config import reader, settings
+from shim.config.keys import KEYS
 
 NAMES = [key.name for key in KEYS]
 
@@ -129,7 +129,7 @@ def test_default_is_a_file_that_changes_nothing(shim: Any, trusted_path: Path) -
     assert done.returncode == 0
     plain = trusted_path / "plain.toml"
     plain.write_text(done.stdout)
-    assert set(configuration.read(str(plain)).origins.values()) == {"default"}
+    assert set(reader.read(str(plain)).origins.values()) == {"default"}
 
 
 def test_default_uncommented_says_the_defaults_and_explains_every_key(shim: Any, trusted_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_default_uncommented_says_the_defaults_and_explains_every_key(shim: Any,
     ]
     bare = trusted_path / "bare.toml"
     bare.write_text("\n".join(lines))
-    found = configuration.read(str(bare))
+    found = reader.read(str(bare))
     assert set(found.origins.values()) == {str(bare)}
     expected = {**settings.Settings().to_json(), "log_file": "/var/log/shim.log", "path": str(bare)}
     assert found.settings.to_json() == expected

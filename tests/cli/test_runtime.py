@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from shim.cli import runtime as cli_runtime
 from shim.cli import shim as command
 from shim.engines import known, launcher, records
-from shim.engines.host import Daemon, Host
 from shim.host import abilities
+from shim.host.host import Daemon, Host
 
 CONFIG = """# a comment
 version = 2

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from shim.engines.containerd import files, tables
-from shim.engines.host import Host
 from shim.engines.model import Place
 from shim.engines.texts import tomltext
+from shim.host.host import Host
 
 _IMPORTS = ["a.toml", "b.toml", "d/*.toml", "d/../b.toml", "main.toml", "DIR/d/x*.toml", "DIR/b.toml", "none/*.toml"]
 _FILES = ["main.toml", "a.toml", "b.toml", "d/x1.toml", "d/x2.toml", "d/z.toml"]

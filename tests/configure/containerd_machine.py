@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 from shim.engines import containerd
-from shim.engines.host import Daemon, Host
 from shim.engines.model import Place, Wanted
 from shim.engines.texts.edits import apply
+from shim.host.host import Daemon, Host
 
 CONFIG = "/etc/containerd/config.toml"
 SHIM = Wanted("shim", "/usr/bin/shim")

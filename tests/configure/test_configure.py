@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from configure.toy import CONFIG, DROP_IN, Toy
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base import files
+from shim.base.findings import CdiError, Finding
 from shim.engines import configure, launcher, records
 from shim.engines.configure import Order, Outcome
-from shim.engines.host import Daemon, Host
 from shim.engines.model import Place, Registry
-from shim.host import files
+from shim.host.host import Daemon, Host
 
 BEFORE = b'# mine\ndefault = "runc"\n[runtimes.runc]  # the one\npath = "/usr/sbin/runc"'
 

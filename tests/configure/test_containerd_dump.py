@@ -12,10 +12,10 @@ from configure import containerd_cases
 from engines.harness import programs
 
 from shim.engines import containerd
-from shim.engines.host import Host
 from shim.engines.model import Place, Wanted
 from shim.engines.texts import tomltext
 from shim.engines.texts.edits import apply
+from shim.host.host import Host
 
 [PROGRAM] = programs.find("containerd")
 VERSION = Host().version(PROGRAM)

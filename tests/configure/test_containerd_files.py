@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from configure.containerd_machine import CONFIG, Machine, daemon
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines.containerd import files
 from shim.engines.model import Place
 

@@ -15,11 +15,11 @@ import pytest
 from configure import trees
 from configure.trees import LAUNCHER, Machine, tree
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines import docker
 from shim.engines.docker import flags as docker_flags
-from shim.engines.host import Daemon, Host
 from shim.engines.model import Wanted
+from shim.host.host import Daemon, Host
 
 CONFIG = "/etc/docker/daemon.json"
 SNAP = "/var/snap/docker/current/config/daemon.json"

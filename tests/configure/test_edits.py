@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines.model import Add, Edit, Put
 from shim.engines.texts import edits, jsontext, tomltext
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from shim.cdi.findings import ERROR, CdiError
+from shim.base.findings import ERROR, CdiError
 from shim.engines import configure, known, verify
 from shim.engines.configure import Order
-from shim.engines.host import Host
 from shim.engines.model import Engine
+from shim.host.host import Host
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 PROGRAMS = ("usr/sbin/runc", "usr/bin/crun", "usr/bin/python3")

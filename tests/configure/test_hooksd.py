@@ -7,7 +7,7 @@ import json
 import pytest
 
 from shim.engines import hooksd
-from shim.engines.host import Host
+from shim.host.host import Host
 
 
 def host(files: dict[str, object]) -> Host:

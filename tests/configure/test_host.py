@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.engines.host import Daemon, Host
+from shim.host.host import Daemon, Host
 
 Start = Callable[..., subprocess.Popen[bytes]]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines.texts import jsontext
 
 ENTRY = {"path": "/usr/local/bin/shim"}

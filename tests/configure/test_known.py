@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines import known
-from shim.engines.host import Daemon, Host
+from shim.host.host import Daemon, Host
 
 
 @pytest.fixture

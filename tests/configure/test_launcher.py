@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines import launcher
-from shim.engines.host import Host
 from shim.engines.model import Registry, Runtime
 from shim.host import identity
+from shim.host.host import Host
 
 
 def _ids(host: Host, path: Path | str) -> list[str]:

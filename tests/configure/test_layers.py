@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines import layers
-from shim.engines.host import Host
+from shim.host.host import Host
 
 MAPS = (("a", "runtimes"),)
 

@@ -11,12 +11,12 @@ import pytest
 from configure import trees
 from configure.trees import LAUNCHER, Machine, tree
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines import configure, podman
 from shim.engines.configure import Order
-from shim.engines.host import Host
 from shim.engines.model import Wanted
 from shim.engines.texts import tomltext
+from shim.host.host import Host
 
 DROP_IN = "/etc/containers/containers.conf.d/99-shim.conf"
 MAIN = "/etc/containers/containers.conf"

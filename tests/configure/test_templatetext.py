@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines.texts import templatetext
 
 BASES = ['{{ template "base" . }}', '{{template "base" .}}', '{{- template "base" . -}}']

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines.texts import tomltext
 
 if sys.version_info >= (3, 11):

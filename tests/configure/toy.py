@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shim.cdi.findings import Finding
-from shim.engines.host import Host
+from shim.base.findings import Finding
 from shim.engines.model import Add, Edit, Place, Put, Registry, Runtime, Wanted
 from shim.engines.texts import edits, tomltext
+from shim.host.host import Host
 
 CONFIG = "/etc/toy.toml"
 DROP_IN = "/etc/toy.d/shim.toml"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from shim.cdi.findings import Finding
-from shim.engines.host import Daemon, Host
+from shim.base.findings import Finding
 from shim.engines.model import Place, Registry, Wanted
 from shim.engines.texts import edits
+from shim.host.host import Daemon, Host
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 LAUNCHER = "/usr/local/bin/shim"

@@ -10,13 +10,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shim.base.paths import clean
 from shim.cdi import deviations, directories, spec
-from shim.cdi.paths import clean
 
 from .scene import FATAL, difference, placed, pruned, scene
 
 if TYPE_CHECKING:
-    from shim.cdi.findings import Finding
+    from shim.base.findings import Finding
 
 
 def run(case: dict[str, Any], tmpdir: str) -> str | None:

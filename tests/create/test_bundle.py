@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.create.bundle import MAX_SIZE, Bundle
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
+from shim.config.settings import ANY, OFF, PRIVILEGED, Settings
 from shim.create import compat, request
-from shim.create.settings import ANY, OFF, PRIVILEGED, Settings
 
 Json = dict[str, Any]
 BELOW = "/var/run/nvidia-container-devices"

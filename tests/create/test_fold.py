@@ -15,8 +15,8 @@ from native.elves import library
 from native.trees import CONF, Entry, build, picture
 
 from shim.cdi.plan import Plan
+from shim.config.settings import KNOWN, OFF, OURS
 from shim.create import fold, present
-from shim.create.settings import KNOWN, OFF, OURS
 from shim.create.verdict import Invocation
 from shim.hooks import ldcache
 

@@ -15,7 +15,7 @@ from create.strategies import BARE, PLANS
 from create.test_create import ASKING, Scene
 from hypothesis import given
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
 from shim.create import present, record, rules
 from shim.create.bundle import Bundle

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 from shim.create import log
 from shim.create.verdict import Invocation
 

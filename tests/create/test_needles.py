@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shim
-from shim.create import needles
+from shim.config import needles
 
 KNOWN: list[tuple[str, list[int] | None]] = [("/etc/a b", [1, 2, 3, 4, 5]), ("/etc/c", None)]
 

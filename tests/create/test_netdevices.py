@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.create import netdevices
 
 LAUNCHER = "/usr/local/bin/shim"

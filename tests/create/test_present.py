@@ -10,9 +10,9 @@ import pytest
 from create.strategies import BARE, CONFIGS, PLANS
 from hypothesis import given
 
+from shim.base.findings import CdiError
+from shim.base.paths import clean
 from shim.cdi import edits
-from shim.cdi.findings import CdiError
-from shim.cdi.paths import clean
 from shim.cdi.plan import Plan
 from shim.create import present
 

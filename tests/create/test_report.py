@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.create import report
 
 ERROR = CdiError([Finding("DEVICE_UNKNOWN", 'no device "a/b=c"\nlevel=error msg=forged \x1b[31m')])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.create.request import ask, is_sandbox
 
 PREFIXES = ("cdi.k8s.io/",)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
 from shim.create import rules
 

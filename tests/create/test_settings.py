@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from shim.cdi.findings import CdiError
-from shim.create import configuration, settings
-from shim.create.keys import KEYS
-from shim.create.settings import Settings
+from shim.base.findings import CdiError
+from shim.config import reader, settings
+from shim.config.keys import KEYS
+from shim.config.settings import Settings
 from shim.host.trust import Trust
 
 SYSTEM = ("/etc/shim/config.toml", "/etc/nvidia-container-runtime/config.toml")
@@ -75,7 +75,7 @@ def test_root_does_not_look_into_a_user_directory(trusted_path: Path) -> None:
 ROOTLESS = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from shim.create import settings  # while the modules can be read: a clone may lie in a directory of root's alone
+from shim.config import settings  # while the modules can be read: a clone may lie in a directory of root's alone
 os.setgroups([]); os.setgid(4242); os.setuid(4242)
 print(*settings.candidates({b"XDG_CONFIG_HOME": sys.argv[2].encode()}))
 """
@@ -347,7 +347,7 @@ def test_what_nvidias_file_cannot_mean_is_refused(trusted_path: Path, text: str)
 
 def test_each_value_is_known_by_where_it_comes_from(file: Path) -> None:
     file.write_text('[log]\nfile = ""\n')
-    origins = configuration.read(str(file)).origins
+    origins = reader.read(str(file)).origins
     assert origins.pop("log.file") == str(file)
     assert set(origins.values()) == {"default"}
 
@@ -355,10 +355,10 @@ def test_each_value_is_known_by_where_it_comes_from(file: Path) -> None:
 def test_create_loads_no_toml_without_a_file(modules: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from shim.create import settings\n"
+        "from shim.config import settings\n"
         "settings.SYSTEM_FILE = settings.VENDOR_FILE = '/nonexistent/x'\n"
         "assert settings.load().path == ''\n"
-        "assert not {'tomllib', 'tomli', 'shim.create.configuration'} & set(sys.modules)\n"
+        "assert not {'tomllib', 'tomli', 'shim.config.reader'} & set(sys.modules)\n"
     )
     command = [sys.executable, "-I", "-S", "-B", "-c", script, str(modules)]
     done = subprocess.run(command, capture_output=True, text=True, env={}, check=False)

@@ -13,9 +13,9 @@ from engines.harness.docker import Docker
 from engines.harness.sandbox import Sandbox, wait_until
 
 from shim.engines import docker
-from shim.engines.host import Daemon, Host
 from shim.engines.model import Put, Wanted
 from shim.engines.texts import edits, jsontext
+from shim.host.host import Daemon, Host
 
 pytestmark = pytest.mark.engine
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hooks.networks import HOOK, TAG, Hook, Network
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 from shim.hooks import lending
 from shim.hooks.interfaces import Interface
 from shim.hooks.loan import Loan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.host import files
+from shim.base import files
 
 
 def test_a_new_file_has_the_mode_that_is_asked_for_whatever_the_umask(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.host.replace import replace
+from shim.base.replace import replace
 
 
 @pytest.mark.parametrize("umask", [0, 0o077, 0o777])

@@ -15,8 +15,8 @@ from native.world import World
 
 import shim
 from shim import __version__
+from shim.config import needles as writer
 from shim.create import known
-from shim.create import needles as writer
 from shim.hooks._core import ffi, lib
 from shim.host import identity
 
@@ -44,7 +44,7 @@ def identified(path: Path | str) -> str:
 
 
 def text_of(inputs: list[Path | str], needles: list[str]) -> str:
-    """A file as it should be; a second writing of shim.create.needles.write."""
+    """A file as it should be; a second writing of shim.config.needles.write."""
     lines = [
         f"shim-needles 1 {__version__}",
         *map(identified, inputs),

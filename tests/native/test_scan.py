@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shim.create.settings import Settings
+from shim.config.settings import Settings
 from shim.hooks import core
 
 PREFIX = "cdi.k8s.io/"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines.containerd import files, places, tables
 from shim.engines.containerd.checks import disabled, faults, unread
 from shim.engines.containerd.dumped import dump
@@ -27,8 +27,8 @@ from shim.engines.texts.edits import apply, decoded
 
 if TYPE_CHECKING:
     from shim.engines.containerd.files import Merged
-    from shim.engines.host import Host
     from shim.engines.model import Place, Registry, Wanted
+    from shim.host.host import Host
 
 __all__ = ["NAME", "dump", "edits", "faults", "locate", "read"]
 

@@ -13,7 +13,7 @@ import fnmatch
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines.containerd import files, places
 from shim.engines.model import ANNOTATIONS
 from shim.engines.texts import tomltext
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.engines.containerd.files import File, Merged
-    from shim.engines.host import Host
     from shim.engines.model import Place, Registry, Runtime
+    from shim.host.host import Host
 
 # Plugins by their names of version 1
 _OF_VERSION_1 = {

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 from shim.engines.containerd import files, tables
 from shim.engines.texts import tomltext
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shim.engines.containerd.files import File
-    from shim.engines.host import Host
     from shim.engines.model import Place, Registry
+    from shim.host.host import Host
 
 
 def dump(host: Host, place: Place, changes: Mapping[str, bytes | None]) -> Registry | None:

@@ -23,15 +23,15 @@ import posixpath
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines.texts import templatetext, tomltext
 from shim.engines.texts.edits import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shim.engines.host import Host
     from shim.engines.model import Keys, Place
+    from shim.host.host import Host
 
 IMAGES = "io.containerd.cri.v1.images"
 # The CRI plugin, in which runtimes are registered, by version of the file

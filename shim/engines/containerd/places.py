@@ -22,12 +22,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines.containerd import files
 from shim.engines.model import Place
 
 if TYPE_CHECKING:
-    from shim.engines.host import Daemon, Host
+    from shim.host.host import Daemon, Host
 
 ORDINARY = "/etc/containerd/config.toml"
 DROP_IN = "shim.toml"

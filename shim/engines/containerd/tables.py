@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.engines.containerd.files import Merged
-    from shim.engines.host import Host
     from shim.engines.model import Place, Wanted
+    from shim.host.host import Host
 
 TYPE = "io.containerd.runc.v2"
 _TYPES = {TYPE, "io.containerd.runc.v1"}

@@ -25,7 +25,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines import hooksd, layers
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
@@ -34,8 +34,8 @@ from shim.engines.texts import tomltext
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.engines.host import Daemon, Host
     from shim.engines.model import Wanted
+    from shim.host.host import Daemon, Host
 
 NAME = "crio"
 

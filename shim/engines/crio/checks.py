@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 from shim.engines import layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from shim.engines.host import Host
     from shim.engines.model import Place, Registry, Runtime
+    from shim.host.host import Host
 
 _RUNTIMES = ("crio", "runtime", "runtimes")
 _TEXTS = (

@@ -20,9 +20,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import DEFAULT_DIRS
-from shim.create import settings
+from shim.base.findings import CdiError, Finding
+from shim.cdi import DEFAULT_DIRS
+from shim.config import settings
 from shim.engines.docker import api, checks
 from shim.engines.docker import flags as command_line
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shim.engines.docker.flags import Flag
-    from shim.engines.host import Daemon, Host
     from shim.engines.model import Wanted
+    from shim.host.host import Daemon, Host
 
 NAME = "docker"
 

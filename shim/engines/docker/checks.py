@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 from shim.engines.texts import jsontext
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError
+from shim.base.findings import CdiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from shim.engines.host import Host
     from shim.engines.model import Place
+    from shim.host.host import Host
 
 # Options that may be given more than once; their key in daemon.json is the plural
 _SEVERAL = {

@@ -24,7 +24,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines import hooksd, launcher, layers
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
 from shim.engines.podman import checks
@@ -33,8 +33,8 @@ from shim.engines.texts import tomltext
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shim.engines.host import Host
     from shim.engines.model import Wanted
+    from shim.host.host import Host
 
 NAME = "podman"
 

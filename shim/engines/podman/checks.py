@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import Finding
+from shim.base.findings import Finding
 from shim.engines import layers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from shim.engines.host import Host
     from shim.engines.model import Place, Registry
+    from shim.host.host import Host
 
 _RUNTIMES = ("engine", "runtimes")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines.model import Add, Put
 from shim.engines.texts import jsontext, templatetext, tomltext, values
 

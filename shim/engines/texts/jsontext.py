@@ -14,7 +14,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines.texts.jsonscan import BLANKS, Node, NotJson, line_at, scan
 from shim.engines.texts.values import get, put_in, same, take_out
 

@@ -17,7 +17,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines.texts.tomlscan import Statement, line_end, statements
 from shim.engines.texts.values import get, put_in, same, take_out
 

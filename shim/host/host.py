@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.paths import reason
+from shim.base.findings import CdiError, Finding
+from shim.base.paths import reason
 from shim.host.trust import Trust
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ ways is not written down, and then there is no file at all.
 from __future__ import annotations
 
 from shim import __version__
+from shim.base.replace import replace
 from shim.cdi.annotations import PREFIX
-from shim.host.replace import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Reading, `shim config show|default`, the hint for a misspelt key and the test of
 from __future__ import annotations
 
 from shim.cdi import names
-from shim.create.settings import ANY, KNOWN, OFF, OURS, PRIVILEGED
+from shim.config.settings import ANY, KNOWN, OFF, OURS, PRIVILEGED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import errno
 
-# Where specs lie unless a configuration says otherwise, the most important last (CDI specification, "Spec directories")
-DEFAULT_DIRS = ("/etc/cdi", "/var/run/cdi")
-
 _REASONS = {
     errno.ENOENT: "it is missing",
     errno.EACCES: "it is not accessible to this user",

@@ -14,12 +14,12 @@ from __future__ import annotations
 import posix
 import sys
 
+from shim.base.findings import CdiError, Finding
+from shim.base.nearest import nearest
+from shim.base.paths import reason
 from shim.cdi import names
-from shim.cdi.findings import CdiError, Finding
-from shim.cdi.nearest import nearest
-from shim.cdi.paths import reason
-from shim.create.keys import KEYS
-from shim.create.settings import ANY, OFF, PRIVILEGED, Settings
+from shim.config.keys import KEYS
+from shim.config.settings import ANY, OFF, PRIVILEGED, Settings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from shim.create.keys import Key
+    from shim.config.keys import Key
     from shim.host.trust import Trust
 
 DEFAULT = "default"

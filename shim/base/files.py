@@ -2,7 +2,7 @@
 
 Whole or not at all, and on the disk before the old one goes: a temporary file in the same directory, fsync, rename.
 What the old file had stays: owner, mode, and extended attributes such as its SELinux label and its access list
-(xattr(7)). A link is followed: the file that it leads to is replaced. (shim.host.replace writes the small files of our
+(xattr(7)). A link is followed: the file that it leads to is replaced. (shim.base.replace writes the small files of our
 own, which are 0600 and outlive no boot.)
 """
 

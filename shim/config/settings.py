@@ -8,17 +8,17 @@ The first of these that exists counts, alone:
     /etc/nvidia-container-runtime/config.toml     of NVIDIA's toolkit: only what it says explicitly about sources
 
 Without any of them everything has a default, so a machine needs none. What a file may say, and how it is read, stands
-in shim.create.configuration, which is loaded only where there is a file.
+in shim.config.reader, which is loaded only where there is a file.
 """
 
 from __future__ import annotations
 
 import posix
 
+from shim.base.findings import Finding
+from shim.base.findings import from_json as finding_from_json
+from shim.cdi import DEFAULT_DIRS
 from shim.cdi.annotations import PREFIX
-from shim.cdi.findings import Finding
-from shim.cdi.findings import from_json as finding_from_json
-from shim.cdi.paths import DEFAULT_DIRS
 from shim.host import identity
 
 TYPE_CHECKING = False
@@ -153,15 +153,15 @@ def load(path: str = "", trust: Trust | None = None) -> Settings:
         path: the file; by default that of find().
         trust: judges the file; by default for whoever we are.
     Raises:
-        CdiError: SETTINGS or SETTINGS_UNTRUSTED; see shim.create.configuration.read.
+        CdiError: SETTINGS or SETTINGS_UNTRUSTED; see shim.config.reader.read.
     """
     path = path or find()
     if not path:
         return Settings()
     # late: TOML costs 10 ms, and most machines have no configuration file
-    from shim.create import configuration
+    from shim.config import reader
 
-    return configuration.read(path, trust).settings
+    return reader.read(path, trust).settings
 
 
 def _text(value: bytes | None) -> str:
