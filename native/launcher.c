@@ -463,7 +463,7 @@ static void add_ignored_signals(void)
         add_joined("sigign=", pipe && size ? "PIPE,XFSZ" : pipe ? "PIPE" : "XFSZ");
 }
 
-/* Hands the call over with all that was found out; shim/create/verdict.py reads it. */
+/* Hands the call over with all that was found out; shim/create/invocation.py reads it. */
 __attribute__((noreturn)) static void become_create(const char *name, char *const kept[], char *const devices[])
 {
     prepare_python("create");

@@ -12,7 +12,7 @@ def tell(words: list[str], error: ImportError) -> None:
     """Report on stderr and, for a create, in the runtime's --log file.
 
     Arguments:
-        words: what the launcher handed over (shim.create.verdict), or a command line.
+        words: what the launcher handed over (shim.create.invocation), or a command line.
         error: what could not be imported.
     """
     said = dict(word.partition("=")[::2] for word in words[: words.index("--")]) if "--" in words else {}

@@ -14,7 +14,7 @@ from shim.cli import describe
 from shim.cli.output import format_option, show_document, show_findings, show_table
 from shim.create import explain as explaining
 from shim.create import record
-from shim.create.verdict import Invocation
+from shim.create.invocation import Invocation
 from shim.host import identity
 
 if TYPE_CHECKING:

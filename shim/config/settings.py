@@ -52,7 +52,7 @@ class Settings:
         default_kind: VENDOR/CLASS of a bare device name.
         environment: OFF, PRIVILEGED or ANY: whose variables are requests.
         mounts: OFF, PRIVILEGED or ANY: whose mounts below MOUNTS_BELOW are requests.
-        merge: whether all sources count; else only the first that asks, in the order of shim.create.compat.
+        merge: whether all sources count; else only the first that asks, in the order of shim.create.image_requests.
         variables: name -> kind of the devices that its value names.
         swarm_variables: name -> kind; where one of them is set, `variables` of that kind do not count.
         fold: OFF, OURS or KNOWN: whose hooks create does itself (shim.create.fold).

@@ -8,9 +8,9 @@ asked never starts without.
 
 Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
 place: what reads the files (shim.create.known, where the index is missing or stale), what places network interfaces
-(shim.create.netdevices, where a plan has them), the compatibility sources (shim.create.compat, where one is switched
-on), user namespaces, folding, exec and update (below), trust (shim.create.rules, where a plan has hooks). Nothing here
-starts a process or opens a device.
+(shim.create.netdevices, where a plan has them), the sources that an image can write to (shim.create.image_requests,
+where one is switched on), user namespaces, folding, exec and update (below), trust (shim.create.rules, where a plan has
+hooks). Nothing here starts a process or opens a device.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from shim.base.findings import CdiError, Finding
 from shim.cdi import edits, plan
 from shim.cdi.index import DamagedError
 from shim.config.settings import OFF, Settings
-from shim.create import known, log, present, record, report, request, rules
-from shim.create.become import become
+from shim.create import known, log, merge, record, report, request, rules
 from shim.create.bundle import Bundle
-from shim.create.verdict import Invocation
+from shim.create.execute import become
+from shim.create.invocation import Invocation
 from shim.host import identity
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from shim.cdi.plan import Plan
     from shim.cdi.types import Served
-    from shim.create.compat import Heard
+    from shim.create.image_requests import Heard
 
     Json = dict[str, Any]
 
@@ -43,7 +43,7 @@ def main(words: list[str]) -> NoReturn:
     """Do what the launcher's verdict says, then become the low-level runtime; exit status 1 when refused.
 
     Arguments:
-        words: the launcher's words, see shim.create.verdict.
+        words: the launcher's words, see shim.create.invocation.
     """
     call = Invocation(words)
     story = log.Story()
@@ -75,14 +75,14 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
         CdiError: something is asked for and cannot be given.
     """
     if call.verb == "exec":
-        from shim.create import process  # late: no create needs it
+        from shim.create import exec_env  # late: no create needs it
 
-        process.complete(call)
+        exec_env.complete(call)
         return
     if call.verb == "update":
-        from shim.create import resources  # late: no create needs it
+        from shim.create import update_rules  # late: no create needs it
 
-        resources.complete(call)
+        update_rules.complete(call)
         return
     found, served, trouble = what_is_known()
     story.file = found.log_file
@@ -169,7 +169,7 @@ def edit(config: Json, made: Plan, call: Invocation, rootful: bool, heard: Heard
 
     Its annotations come from the archive of the checkpoint, which anybody may have written (CVE-2026-53492).
     """
-    edited = present.add(made, config)
+    edited = merge.add(made, config)
     if heard:
         heard.tidy(edited)
     if any(origin["edits"].get("netDevices") for origin in made.origins):
@@ -222,9 +222,9 @@ def hear(config: Json, found: Settings, wanted: dict[str, str]) -> Heard | None:
     """Add what the compatibility sources ask for; None where none is switched on."""
     if found.environment == OFF and found.mounts == OFF:
         return None
-    from shim.create import compat  # late: most machines have switched none on
+    from shim.create import image_requests  # late: most machines have switched none on
 
-    return compat.ask(config, found, wanted)
+    return image_requests.ask(config, found, wanted)
 
 
 def resolve(names: list[str], served: Served | None, driver_only: Sequence[str]) -> Plan:

@@ -14,14 +14,14 @@ from shim import create
 from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
 from shim.config.settings import Settings
-from shim.create import compat, fold, known, present, request, rules
+from shim.create import fold, image_requests, known, merge, request, rules
 from shim.create.bundle import Bundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.base.findings import Finding
-    from shim.create.verdict import Invocation
+    from shim.create.invocation import Invocation
 
     Json = dict[str, Any]
 
@@ -138,7 +138,7 @@ def _explain(told: Explanation, call: Invocation, rootful: bool) -> None:
         return
     told.wanted = request.ask(config, call.devices, told.settings.annotation_prefixes, told.settings.default_kind)
     heard = create.hear(config, told.settings, told.wanted)
-    told.findings += compat.unheard(config, told.settings)
+    told.findings += image_requests.unheard(config, told.settings)
     if trouble and told.wanted:
         raise trouble
     told.findings += trouble.findings if trouble else []
@@ -196,7 +196,7 @@ def _alone(edit: Edit) -> Plan:
 
 
 def _has(config: Json, edit: Edit) -> bool:
-    return present.add(_alone(edit), config) == config
+    return merge.add(_alone(edit), config) == config
 
 
 def _judge(edit: Edit, config: Json, call: Invocation, rootful: bool) -> Edit:

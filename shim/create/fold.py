@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.cdi.plan import Plan
-    from shim.create.verdict import Invocation
+    from shim.create.invocation import Invocation
 
     Json = dict[str, Any]
 

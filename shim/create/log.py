@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.base.findings import Finding
-    from shim.create.verdict import Invocation
+    from shim.create.invocation import Invocation
 
 SYSTEM_FILE = "/var/log/shim.log"
 

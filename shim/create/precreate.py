@@ -24,7 +24,7 @@ from shim import create
 from shim.base import fastjson
 from shim.base.findings import CdiError, Finding
 from shim.create import log, report
-from shim.create.verdict import Invocation
+from shim.create.invocation import Invocation
 from shim.host import identity
 
 TYPE_CHECKING = False

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from shim.cdi.plan import Plan
     from shim.create.bundle import Bundle, Identity
-    from shim.create.verdict import Invocation
+    from shim.create.invocation import Invocation
 
     Json = dict[str, Any]
 

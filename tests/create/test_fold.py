@@ -16,8 +16,8 @@ from native.trees import CONF, Entry, build, picture
 
 from shim.cdi.plan import Plan
 from shim.config.settings import KNOWN, OFF, OURS
-from shim.create import fold, present
-from shim.create.verdict import Invocation
+from shim.create import fold, merge
+from shim.create.invocation import Invocation
 from shim.hooks import ldcache
 
 SHIM = str(Path(sys.executable).parent / "shim")
@@ -56,7 +56,7 @@ class Scene:
         edits = {"mounts": self.mounts, "deviceNodes": self.nodes, "hooks": list(hooks)}
         plan = Plan(["a.b/c=d"], [{"spec": "/etc/cdi/a.json", "device": "d", "edits": edits}])
         words = [f"low={self.low}", "name=shim", f"self={SHIM}", "verb=create", f"bundle={self.path / 'bundle'}", "--"]
-        edited = present.add(plan, self.config)
+        edited = merge.add(plan, self.config)
         before = copy.deepcopy((edited, self.config, plan.origins))
         folded, done = fold.fold(edited, self.config, plan, Invocation(words), which, rootful=True)
         assert (edited, self.config, plan.origins) == before

@@ -35,16 +35,16 @@ HOT = {
     "shim.config",
     "shim.config.settings",
     "shim.create",
-    "shim.create.become",
     "shim.create.bundle",
+    "shim.create.execute",
+    "shim.create.invocation",
     "shim.create.known",
     "shim.create.log",
-    "shim.create.present",
+    "shim.create.merge",
     "shim.create.record",
     "shim.create.report",
     "shim.create.request",
     "shim.create.rules",
-    "shim.create.verdict",
     "shim.host",
     "shim.host.identity",
     "shim.host.nodes",
@@ -171,4 +171,4 @@ def test_a_warm_create_with_a_configuration_adds_the_compatibility_sources_where
     config = {"process": {"env": ["X=0"]}, "annotations": {} if state == "any" else ASKING["annotations"]}
     settings = f'[sources]\nenvironment = "{state}"\nvariables = {{X = "acme.example/gpu"}}\n'
     loaded = created(config, json.dumps(SPEC), warm=True, settings=settings)
-    assert loaded == HOT | ({"shim.create.compat"} if state == "any" else set())
+    assert loaded == HOT | ({"shim.create.image_requests"} if state == "any" else set())

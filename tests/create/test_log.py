@@ -13,7 +13,7 @@ import pytest
 
 from shim.base.findings import Finding
 from shim.create import log
-from shim.create.verdict import Invocation
+from shim.create.invocation import Invocation
 
 
 def _call() -> Invocation:

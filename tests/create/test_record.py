@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.cdi.plan import Plan
-from shim.create import process, record
+from shim.create import exec_env, record
 from shim.create.bundle import Bundle
-from shim.create.verdict import Invocation
+from shim.create.invocation import Invocation
 
 Json = dict[str, Any]
 
@@ -96,7 +96,7 @@ class Container:
     def exec(self, env: object, call: Invocation | None = None) -> object:
         """The environment of a process file after exec."""
         self.process.write_text(json.dumps({"args": ["sh"], "env": env, "cwd": "/"}))
-        process.complete(call or self.call("exec"), self.place)
+        exec_env.complete(call or self.call("exec"), self.place)
         decoded: Json = json.loads(self.process.read_text())
         assert (decoded["args"], decoded["cwd"]) == (["sh"], "/")
         return decoded["env"]
@@ -157,7 +157,7 @@ def test_the_process_file_keeps_mode_and_owner(container: Container) -> None:
     container.process.write_text('{"env": []}')
     container.process.chmod(0o640)
     os.chown(container.process, 1234, 2345)
-    process.complete(container.call("exec"), container.place)
+    exec_env.complete(container.call("exec"), container.place)
     status = container.process.stat()
     assert json.loads(container.process.read_text()) == {"env": ["A=1"]}
     assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o640, 1234, 2345)
@@ -251,13 +251,13 @@ PROCESS_FILES = {
 def test_an_odd_process_file_is_left_to_the_low_level_runtime(container: Container, data: bytes) -> None:
     container.create(["A=1"], [])
     container.process.write_bytes(data)
-    process.complete(container.call("exec"), container.place)
+    exec_env.complete(container.call("exec"), container.place)
     assert container.process.read_bytes() == data
 
 
 def test_not_even_a_defect_of_ours_stops_an_exec(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     container.create(["A=1"], [])
-    monkeypatch.setattr(process, "_completed", lambda *_: 1 / 0)
+    monkeypatch.setattr(exec_env, "_completed", lambda *_: 1 / 0)
     assert container.exec([]) == []
 
 
@@ -266,7 +266,7 @@ def test_a_process_file_that_is_a_link_is_left_alone(container: Container) -> No
     target = container.process.with_name("target")
     target.write_text('{"env": []}')
     container.process.symlink_to(target)
-    process.complete(container.call("exec"), container.place)
+    exec_env.complete(container.call("exec"), container.place)
     assert target.read_text() == '{"env": []}'
     assert container.process.is_symlink()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shim.cdi.plan import Plan
-from shim.create import present, userns
+from shim.create import merge, userns
 
 Json = dict[str, Any]
 
@@ -111,7 +111,7 @@ def test_only_mounts_of_host_root_may_be_idmapped(tmp_path: Path, own: str, plai
     mount = {"hostPath": "/a", "containerPath": "/a", "options": ["ro", "rbind"]}
     config = _config((0, 1, 100))
     plan = _adapt({"mounts": [mount]}, config, _proc(tmp_path, own))
-    options = present.add(plan, config)["mounts"][0]["options"]
+    options = merge.add(plan, config)["mounts"][0]["options"]
     assert ("ridmap" in options) is not plain
 
 

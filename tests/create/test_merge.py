@@ -14,7 +14,7 @@ from shim.base.findings import CdiError
 from shim.base.paths import clean
 from shim.cdi import edits
 from shim.cdi.plan import Plan
-from shim.create import present
+from shim.create import merge
 
 Json = dict[str, Any]
 
@@ -149,21 +149,21 @@ CASES: dict[str, tuple[Json, Json, Json | None]] = {
 
 @pytest.mark.parametrize(("config", "block", "wanted"), CASES.values(), ids=CASES.keys())
 def test_what_is_there_stays_and_what_is_missing_comes(config: Json, block: Json, wanted: Json | None) -> None:
-    result = present.add(_plan(block), config)
+    result = merge.add(_plan(block), config)
     assert result == (config if wanted is None else wanted)
-    assert present.add(_plan(block), result) == result
+    assert merge.add(_plan(block), result) == result
 
 
 def test_a_node_that_the_plan_has_twice_comes_once_the_last_one_and_both_rules() -> None:
     """Two devices of one vendor bring the same control node; what one may only read the other may write."""
     readable = {**NODE, "permissions": "r", "fileMode": 0o600}
-    result = present.add(_plan({"deviceNodes": [readable]}, {"deviceNodes": [{**NODE, "path": "/dev//gpu0"}]}), {})
+    result = merge.add(_plan({"deviceNodes": [readable]}, {"deviceNodes": [{**NODE, "path": "/dev//gpu0"}]}), {})
     assert result == _linux([{**ENTRY, "path": "/dev//gpu0"}], [{**RULE, "access": "r"}, RULE])
 
 
 def test_a_hook_that_the_plan_has_twice_comes_once_unless_it_differs() -> None:
     hook = {"hookName": "poststart", "path": "/h"}
-    result = present.add(_plan({"hooks": [hook, {**hook, "env": ["A=1"]}]}, {"hooks": [hook]}), {})
+    result = merge.add(_plan({"hooks": [hook, {**hook, "env": ["A=1"]}]}, {"hooks": [hook]}), {})
     assert result == {"hooks": {"poststart": [{"path": "/h"}, {"path": "/h", "env": ["A=1"]}]}}
 
 
@@ -171,7 +171,7 @@ def test_a_bound_node_is_not_idmapped_where_other_mounts_are() -> None:
     """An id-mapped mount of devtmpfs is refused by the kernel."""
     config: Json = {"linux": {"namespaces": [{"type": "user"}]}}
     node = {**NODE, "hostPath": "/dev/x", "bind": True}
-    mounts = present.add(_plan({"deviceNodes": [node], "mounts": [BIND]}), config)["mounts"]
+    mounts = merge.add(_plan({"deviceNodes": [node], "mounts": [BIND]}), config)["mounts"]
     assert [("idmap" in mount["options"], "ridmap" in mount["options"]) for mount in mounts] == [
         (False, False),
         (False, True),
@@ -192,7 +192,7 @@ def test_a_bound_node_is_not_idmapped_where_other_mounts_are() -> None:
 )
 def test_a_section_of_a_wrong_type_is_refused(config: Json, block: Json) -> None:
     with pytest.raises(CdiError) as caught:
-        present.add(_plan(block), config)
+        merge.add(_plan(block), config)
     assert caught.value.findings[0].id == "CONFIG_JSON"
 
 
@@ -201,21 +201,21 @@ def test_a_section_of_a_wrong_type_is_refused(config: Json, block: Json) -> None
 
 @given(PLANS, CONFIGS)
 def test_a_second_time_changes_nothing(plan: Plan, config: Json) -> None:
-    once = present.add(plan, config)
-    assert json.dumps(present.add(plan, once)) == json.dumps(once)
+    once = merge.add(plan, config)
+    assert json.dumps(merge.add(plan, once)) == json.dumps(once)
 
 
 @given(PLANS, CONFIGS)
 def test_the_input_stays_as_it_is(plan: Plan, config: Json) -> None:
     before, origins = copy.deepcopy(config), copy.deepcopy(plan.origins)
-    present.add(plan, config)
+    merge.add(plan, config)
     assert (config, plan.origins) == (before, origins)
 
 
 @given(PLANS, CONFIGS)
 def test_only_what_cdi_edits_changes_and_nothing_goes_but_what_is_replaced(plan: Plan, config: Json) -> None:
     """Capabilities, the user, unknown members and the hooks of the engine are as they were."""
-    result = present.add(plan, config)
+    result = merge.add(plan, config)
     for way in ((), ("process",), ("process", "user"), ("linux",), ("linux", "resources")):
         old, new = _at(config, way), _at(result, way)
         edited = {"env", "additionalGids", "devices", "netDevices", "intelRdt", "mounts", "hooks"}
@@ -241,12 +241,12 @@ def _at(config: Json, way: tuple[str, ...]) -> Json:
 @given(PLANS, BARE)
 def test_an_engine_that_applied_the_plan_itself_gains_nothing_twice(plan: Plan, config: Json) -> None:
     native = edits.apply(plan, config)
-    assert json.dumps(present.add(plan, native)) == json.dumps(native)
+    assert json.dumps(merge.add(plan, native)) == json.dumps(native)
 
 
 @given(PLANS, BARE)
 def test_everything_of_the_plan_is_there(plan: Plan, config: Json) -> None:
-    result = present.add(plan, config)
+    result = merge.add(plan, config)
     devices = {clean(entry["path"]): entry for entry in result["linux"].get("devices", [])}
     places = {(clean(entry["destination"]), clean(entry["source"])) for entry in result["mounts"]}
     targets: dict[str, str] = {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import NoReturn
 
-    from shim.create.verdict import Invocation
+    from shim.create.invocation import Invocation
 
 _KEPT = b"SHIM_KEEP_"
 _IGNORED_BY_PYTHON = {"PIPE": _signal.SIGPIPE, "XFSZ": _signal.SIGXFSZ}

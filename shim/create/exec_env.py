@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shim.create.verdict import Invocation
+    from shim.create.invocation import Invocation
 
 
 def complete(call: Invocation, place: str = "") -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from shim.cdi.plan import Plan
-from shim.create import record, resources
+from shim.create import record, update_rules
 from shim.create.bundle import Bundle
-from shim.create.verdict import Invocation
+from shim.create.invocation import Invocation
 
 Json = dict[str, Any]
 
@@ -59,15 +59,15 @@ def call(**said: str) -> Invocation:
 def by_file(tmp_path: Path, place: str, data: bytes, **said: str) -> bytes:
     file = tmp_path / "resources.json"
     file.write_bytes(data)
-    resources.complete(call(**{"resources": str(file), **said}), place)
+    update_rules.complete(call(**{"resources": str(file), **said}), place)
     return file.read_bytes()
 
 
 SCRIPT = """
 import os, sys
 from shim.create import resources
-from shim.create.verdict import Invocation
-resources.complete(Invocation(sys.argv[2:]), sys.argv[1])
+from shim.create.invocation import Invocation
+update_rules.complete(Invocation(sys.argv[2:]), sys.argv[1])
 os.execv("/bin/cat", ["cat"])
 """
 
@@ -135,7 +135,7 @@ def test_large_resources_arrive_whole(tmp_path: Path, place: str, way: Any) -> N
 
 
 def test_not_even_a_defect_of_ours_stops_an_update(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "_completed", lambda *_: 1 / 0)
+    monkeypatch.setattr(update_rules, "_completed", lambda *_: 1 / 0)
     data = json.dumps({"devices": [DENY]}).encode()
     assert by_file(tmp_path, place, data) == data
     read, write = os.pipe()
@@ -144,7 +144,7 @@ def test_not_even_a_defect_of_ours_stops_an_update(tmp_path: Path, place: str, m
         os.write(write, data)
         os.close(write)
         os.dup2(read, 0)
-        resources.complete(call(resources="-"), place)
+        update_rules.complete(call(resources="-"), place)
         assert os.read(0, 1000) == data
     finally:
         os.dup2(before, 0)

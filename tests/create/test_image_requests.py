@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
 from shim.config.settings import ANY, OFF, PRIVILEGED, Settings
-from shim.create import compat, request
+from shim.create import image_requests, request
 
 Json = dict[str, Any]
 BELOW = "/var/run/nvidia-container-devices"
@@ -40,7 +40,7 @@ def _privileged(config: Json) -> Json:
 
 def _ask(config: Json, settings: Settings, wanted: dict[str, str] | None = None) -> dict[str, str]:
     found = dict(wanted or {})
-    compat.ask(config, settings, found)
+    image_requests.ask(config, settings, found)
     return found
 
 
@@ -221,8 +221,8 @@ ODD: dict[str, Any] = {
 def test_a_config_of_another_shape_asks_for_nothing(config: Any) -> None:
     """What is wrong with it is for the low-level runtime to say."""
     assert _ask(config, _settings()) == {}
-    assert not compat.is_privileged(config)
-    assert compat.unheard(config, Settings()) == []
+    assert not image_requests.is_privileged(config)
+    assert image_requests.unheard(config, Settings()) == []
 
 
 JSON = st.recursive(
@@ -247,7 +247,7 @@ def test_no_shape_of_a_config_makes_it_fall_over(config: Json) -> None:
         _ask(config, _settings(environment=PRIVILEGED))
     except CdiError as error:
         assert error.findings[0].id == "SOURCE_VALUE"
-    compat.unheard(config, Settings())
+    image_requests.unheard(config, Settings())
 
 
 # --- who may ask (S09) ---
@@ -277,7 +277,7 @@ def test_s09_only_a_privileged_container_asks_unless_the_configuration_says_any(
 
 def test_s09_an_unprivileged_container_starts_without_and_a_warning_says_why_and_what_to_do() -> None:
     wanted: dict[str, str] = {}
-    heard = compat.ask(ASKING, _settings(PRIVILEGED, PRIVILEGED), wanted)
+    heard = image_requests.ask(ASKING, _settings(PRIVILEGED, PRIVILEGED), wanted)
     assert wanted == {}
     assert [(finding.id, finding.level) for finding in heard.warnings] == [("SOURCE_UNPRIVILEGED", "WARNING")] * 2
     for finding, key, name in zip(heard.warnings, ("mounts", "environment"), ("0", "all"), strict=True):
@@ -289,14 +289,14 @@ def test_s09_an_unprivileged_container_starts_without_and_a_warning_says_why_and
 
 def test_s09_a_value_of_nonsense_in_a_container_that_may_not_ask_stops_nobody() -> None:
     wanted: dict[str, str] = {}
-    heard = compat.ask(_config("NVIDIA_VISIBLE_DEVICES=$(id)"), _settings(PRIVILEGED), wanted)
+    heard = image_requests.ask(_config("NVIDIA_VISIBLE_DEVICES=$(id)"), _settings(PRIVILEGED), wanted)
     assert wanted == {}
     assert "$(id)" in str(heard.warnings[0])
 
 
 @pytest.mark.parametrize("value", ["void", ""])
 def test_who_asks_for_nothing_is_not_warned(value: str) -> None:
-    assert compat.ask(_config(f"NVIDIA_VISIBLE_DEVICES={value}"), _settings(PRIVILEGED), {}).warnings == []
+    assert image_requests.ask(_config(f"NVIDIA_VISIBLE_DEVICES={value}"), _settings(PRIVILEGED), {}).warnings == []
 
 
 # --- off, and what doctor says of it ---
@@ -326,7 +326,7 @@ def test_s20_s22_labels_env_and_other_annotations_of_an_image_are_no_request_unl
 
 
 def test_a_source_that_is_off_and_would_have_matched_is_told_with_both_remedies() -> None:
-    found = compat.unheard(ASKING, Settings())
+    found = image_requests.unheard(ASKING, Settings())
     assert [(finding.id, finding.level) for finding in found] == [("SOURCE_OFF", "NOTE")] * 2
     assert [str(finding).partition(",")[0] for finding in found] == [
         f"the mount list asks for {GPU}0",
@@ -339,21 +339,22 @@ def test_a_source_that_is_off_and_would_have_matched_is_told_with_both_remedies(
 
 
 def test_a_source_that_counts_is_not_told() -> None:
-    assert compat.unheard(ASKING, _settings()) == []
-    assert compat.unheard(_privileged(ASKING), _settings(PRIVILEGED, PRIVILEGED)) == []
-    assert {one.id for one in compat.unheard(ASKING, _settings(PRIVILEGED, PRIVILEGED))} == {"SOURCE_UNPRIVILEGED"}
+    assert image_requests.unheard(ASKING, _settings()) == []
+    assert image_requests.unheard(_privileged(ASKING), _settings(PRIVILEGED, PRIVILEGED)) == []
+    found = image_requests.unheard(ASKING, _settings(PRIVILEGED, PRIVILEGED))
+    assert {finding.id for finding in found} == {"SOURCE_UNPRIVILEGED"}
 
 
 def test_a_variable_that_the_configuration_leaves_out_is_told() -> None:
     settings = _settings(variables={"NVIDIA_VISIBLE_DEVICES": "nvidia.com/gpu"})
-    [finding] = compat.unheard(_config("AMD_VISIBLE_DEVICES=0-7"), settings)
+    [finding] = image_requests.unheard(_config("AMD_VISIBLE_DEVICES=0-7"), settings)
     assert f"{AMD}0, {AMD}1, {AMD}2, {AMD}3 and 4 more" in str(finding)
     assert "sources.variables" in finding.remedy
 
 
 def test_looking_changes_nothing() -> None:
     before = json.dumps(ASKING)
-    compat.unheard(ASKING, Settings())
+    image_requests.unheard(ASKING, Settings())
     _ask(ASKING, _settings())
     assert json.dumps(ASKING) == before
 
@@ -388,8 +389,8 @@ def test_each_source_has_its_own_switch(environment: str, mounts: str, names: li
 
 def test_none_is_marked_as_the_driver_alone_unless_somebody_asked_for_it_by_name() -> None:
     config = _config("NVIDIA_VISIBLE_DEVICES=none")
-    assert compat.ask(config, _settings(), {}).driver_only == [f"{GPU}none"]
-    assert compat.ask(config, _settings(), {f"{GPU}none": "--device"}).driver_only == []
+    assert image_requests.ask(config, _settings(), {}).driver_only == [f"{GPU}none"]
+    assert image_requests.ask(config, _settings(), {f"{GPU}none": "--device"}).driver_only == []
 
 
 # --- the variable afterwards (one entry, not two) ---
@@ -397,7 +398,7 @@ def test_none_is_marked_as_the_driver_alone_unless_somebody_asked_for_it_by_name
 
 def test_a_variable_that_asked_stands_in_the_environment_once() -> None:
     config = _config("NVIDIA_VISIBLE_DEVICES=1", "A=1", "NVIDIA_VISIBLE_DEVICES=0", "A=2")
-    heard = compat.ask(config, _settings(), {})
+    heard = image_requests.ask(config, _settings(), {})
     before = json.dumps(config)
     edited = dict(config)
     heard.tidy(edited)
@@ -408,5 +409,5 @@ def test_a_variable_that_asked_stands_in_the_environment_once() -> None:
 def test_an_environment_that_did_not_ask_is_left_alone() -> None:
     config = _config("A=1", "A=2", mounts=[_mount("0")])
     edited = dict(config)
-    compat.ask(config, _settings(), {}).tidy(edited)
+    image_requests.ask(config, _settings(), {}).tidy(edited)
     assert edited == config

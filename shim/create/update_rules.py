@@ -15,14 +15,14 @@ from __future__ import annotations
 import posix
 
 from shim.base import fastjson
-from shim.create import present, record
+from shim.create import merge, record
 from shim.create.bundle import Bundle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shim.create.verdict import Invocation
+    from shim.create.invocation import Invocation
 
     Json = dict[str, Any]
 
@@ -54,7 +54,7 @@ def _completed(resources: Json, nodes: list[Json]) -> Json:
     if not resources.get("devices"):
         return resources
     config: Json = {"linux": {"resources": resources}}
-    present.add_rules(config, nodes)
+    merge.add_rules(config, nodes)
     completed: Json = config["linux"]["resources"]
     return completed
 
