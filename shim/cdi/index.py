@@ -72,7 +72,6 @@ class Indexed:
     __slots__ = ("_fd", "_header", "_loaded", "_names", "_records", "_rest", "_specs", "dirs", "searched", "settings")
 
     def __init__(self, fd: int, header: Json, names: bytes, rest: tuple[int, int]) -> None:
-        self._fd = fd
         self._header = header
         self._names = names
         self._rest = rest
@@ -82,9 +81,21 @@ class Indexed:
         self.dirs: list[str] = header["dirs"]
         self.settings: Json = header["settings"]
         self.searched: list[tuple[str, str]] = [(path, state) for path, state in header["searched"]]
+        self._fd = fd  # last: a header that lacks a member must not close it here and again in _open
 
     def __del__(self) -> None:
-        posix.close(self._fd)
+        if (fd := getattr(self, "_fd", -1)) >= 0:
+            posix.close(fd)
+
+    def is_current(self) -> bool:
+        """Whether every input is what it was."""
+        try:
+            inputs, ways = self._header["inputs"], self._header["ways"]
+            return all(identity(path) == known for path, known in inputs) and all(
+                way(path) == known for path, known in ways
+            )
+        except (ValueError, KeyError, TypeError):
+            return False  # hostile or torn
 
     def get(self, name: str) -> tuple[IndexedSpec, str] | None:
         """As Directories.get: the spec that serves the device, with that device in it, and the device's name.
@@ -95,11 +106,14 @@ class Indexed:
         place = self._names.find(b"\n%b\t" % name.encode("utf-8", "surrogateescape"))
         if place < 0 or "\n" in name or "\t" in name:
             return None
-        line = self._names[place + 1 : self._names.index(b"\n", place + 1)]
-        _, number, offset, length = line.split(b"\t")
-        spec = self._spec(int(number))
-        device = name.partition("=")[2]
-        spec.devices[device] = self._json(self._records + int(offset), int(length))
+        try:
+            line = self._names[place + 1 : self._names.index(b"\n", place + 1)]
+            _, number, offset, length = line.split(b"\t")
+            spec = self._spec(int(number))
+            device = name.partition("=")[2]
+            spec.devices[device] = self._json(self._records + int(offset), int(length))
+        except (ValueError, IndexError, TypeError) as error:
+            raise DamagedError(str(error)) from None
         return spec, device
 
     def driver(self, kind: str) -> list[IndexedSpec]:
@@ -185,6 +199,23 @@ def load(path: str) -> Indexed | None:
     Returns:
         None when there is no index, or none that counts now.
     """
+    found = _open(path)
+    return found if found and found.is_current() else None
+
+
+def last_settings(path: str) -> Json | None:
+    """The configuration in an index that need not count any more: what counted when the index was made.
+
+    Arguments:
+        path: the file.
+    Returns:
+        None when there is no whole index of this version.
+    """
+    found = _open(path)
+    return found.settings if found else None
+
+
+def _open(path: str) -> Indexed | None:
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK)
     except (OSError, ValueError):
@@ -216,16 +247,9 @@ def _read(fd: int, path: str) -> Indexed | None:
     if names_end > len(start):
         start += posix.pread(fd, names_end - len(start), len(start))
     header = fastjson.loads(start[_PREAMBLE:header_end].decode("utf-8"))
-    if header["version"] != __version__ or header["size"] != status.st_size or not _is_current(header):
+    if header["version"] != __version__ or header["size"] != status.st_size:
         return None
     return Indexed(fd, header, start[header_end:names_end], rest)
-
-
-def _is_current(header: Json) -> bool:
-    for path, known in header["inputs"]:
-        if identity(path) != known:
-            return False
-    return all(way(path) == known for path, known in header["ways"])
 
 
 def identity(path: str) -> list[int] | None:

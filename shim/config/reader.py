@@ -41,6 +41,16 @@ _S_IFMT, _S_IFREG = 0o170000, 0o100000
 _VENDOR_ENDING = "/nvidia-container-runtime/config.toml"
 
 
+class ConfigurationError(CdiError):
+    """A configuration file does not count.
+
+    Attributes:
+        settings: what its good values say; None where the file cannot be read or is not trusted.
+    """
+
+    settings: Settings | None = None
+
+
 class Configuration:
     """A configuration file that was read.
 
@@ -70,8 +80,8 @@ def read(path: str, trust: Trust | None = None) -> Configuration:
         path: the file, absolute. One called nvidia-container-runtime/config.toml is taken as NVIDIA's.
         trust: judges the file; by default for whoever we are.
     Raises:
-        CdiError: SETTINGS_UNTRUSTED; SETTINGS for a file that is missing, cannot be read, is no TOML, or holds values
-            that cannot be meant, all of these at once.
+        ConfigurationError: SETTINGS_UNTRUSTED; SETTINGS for a file that is missing, cannot be read, is no TOML, or
+            holds values that cannot be meant, all of these at once.
     """
     if not path.startswith("/"):
         raise _error(path, "the path of the configuration file must be absolute")
@@ -80,13 +90,15 @@ def read(path: str, trust: Trust | None = None) -> Configuration:
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _error(path, f"it is not valid TOML: {error}") from None
+        raise _error(path, f"it is not valid TOML: {error}", _line_of(error)) from None
     found = Configuration(path)
     faults = list(
         _take_vendor(found, document, text) if path.endswith(_VENDOR_ENDING) else _take(found, document, text)
     )
     if faults:
-        raise CdiError(faults)
+        refusal = ConfigurationError(faults)
+        refusal.settings = found.settings
+        raise refusal
     return found
 
 
@@ -100,7 +112,9 @@ def _check_trust(path: str, trust: Trust | None) -> None:
     except (OSError, ValueError) as error:
         raise _error(path, f"the configuration file cannot be read: {reason(error)}") from None
     if objection:
-        raise CdiError([Finding("SETTINGS_UNTRUSTED", f"the configuration is not trusted: {objection}", path=path)])
+        raise ConfigurationError(
+            [Finding("SETTINGS_UNTRUSTED", f"the configuration is not trusted: {objection}", path=path)]
+        )
 
 
 def _read_text(path: str) -> str:
@@ -219,5 +233,11 @@ def _line(text: str, name: str) -> int:
     return 0
 
 
-def _error(path: str, text: str) -> CdiError:
-    return CdiError([Finding("SETTINGS", text, path=path)])
+def _line_of(error: Exception) -> int:
+    """The line that a message of the TOML reader names, "… (at line 3, column 5)"; 0 when it names none."""
+    digits = str(error).rpartition("(at line ")[2].partition(",")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+def _error(path: str, text: str, line: int = 0) -> ConfigurationError:
+    return ConfigurationError([Finding("SETTINGS", text, path=path, line=line)])

@@ -95,7 +95,7 @@ class Settings:
         if self.environment != OFF:
             found += [*self.variables, *self.swarm_variables]
         if self.mounts != OFF:
-            found.append(MOUNTS_BELOW)
+            found.append(MOUNTS_BELOW.rpartition("/")[2])  # the only part that a path can spell in one way
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:

@@ -134,14 +134,15 @@ def demand(
     found, served, trouble = what
     if request.is_sandbox(config):
         return None, None
+    if trouble:
+        refuse_requests(config, call, found, trouble, story)
+        return None, None
     wanted = request.ask(config, call.devices, found.annotation_prefixes, found.default_kind)
     heard = hear(config, found, wanted)
     story.tell(heard.warnings if heard else ())
     if not wanted:
         return None, heard
     story.devices = wanted
-    if trouble:
-        raise trouble
     rules.check_call(call.unknown, wanted, config)
     made = impose(resolve(list(wanted), served, heard.driver_only if heard else ()), config, call, rootful)
     story.tell([*found.warnings, *made.findings])
@@ -199,11 +200,22 @@ def _with_interfaces(edited: Json, made: Plan, call: Invocation, rootful: bool) 
 
 
 def what_is_known() -> tuple[Settings, Served | None, CdiError | None]:
-    """Configuration and devices. A broken configuration matters only where something is asked for."""
+    """Configuration and devices. With a broken configuration every source counts, so that who asks is refused."""
     try:
         return *known.load(), None
     except CdiError as error:
-        return Settings(), None, error
+        from shim.create import unreadable  # late: the configuration is broken
+
+        return unreadable.widest(error), None, error
+
+
+def refuse_requests(config: Json, call: Invocation, found: Settings, trouble: CdiError, story: log.Story) -> None:
+    """Raise `trouble`, why the configuration does not count, if any source asks for a device."""
+    from shim.create import unreadable  # late: as above
+
+    story.devices = unreadable.requests(config, call.devices, found, trouble)
+    if story.devices:
+        raise trouble
 
 
 def _read(call: Invocation, found: Settings) -> tuple[Bundle | None, Json]:

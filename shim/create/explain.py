@@ -14,7 +14,7 @@ from shim import create
 from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
 from shim.config.settings import Settings
-from shim.create import fold, image_requests, known, merge, request, rules
+from shim.create import fold, image_requests, merge, request, rules, unreadable
 from shim.create.bundle import Bundle
 
 if TYPE_CHECKING:
@@ -126,22 +126,21 @@ def bundle(call: Invocation, *, rootful: bool) -> Explanation:
 
 
 def _explain(told: Explanation, call: Invocation, rootful: bool) -> None:
-    trouble = served = None
-    try:
-        told.settings, served = known.load()
-    except CdiError as error:
-        trouble = error
+    told.settings, served, trouble = create.what_is_known()
     told.findings += told.settings.warnings
     config = Bundle(call.config).config()
     told.sandbox = request.is_sandbox(config)
     if told.sandbox:
         return
+    if trouble:
+        told.wanted = unreadable.requests(config, call.devices, told.settings, trouble)
+        if told.wanted:
+            raise trouble
+        told.findings += trouble.findings
+        return
     told.wanted = request.ask(config, call.devices, told.settings.annotation_prefixes, told.settings.default_kind)
     heard = create.hear(config, told.settings, told.wanted)
     told.findings += image_requests.unheard(config, told.settings)
-    if trouble and told.wanted:
-        raise trouble
-    told.findings += trouble.findings if trouble else []
     if not told.wanted:
         return
     made = create.resolve(list(told.wanted), served, heard.driver_only if heard else ())

@@ -172,7 +172,7 @@ def forget(file: str, path: str) -> None:
 def _write(file: str, lines: list[str]) -> None:
     import os  # late, like the next: not for the create path
 
-    from shim.host import files
+    from shim.base import files
 
     directory = os.path.dirname(file)
     os.makedirs(directory, mode=0o755 if file == SYSTEM_FILE else 0o700, exist_ok=True)

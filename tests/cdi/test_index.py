@@ -205,6 +205,9 @@ ODD: dict[str, Callable[[Path], Any]] = {
     "with a length beyond its end": lambda path: path.write_bytes(b"shim-index 0001 7fffffff 7fffffff 7fffffff\n{}"),
     "with a negative length": lambda path: path.write_bytes(b"shim-index 0001 -0000001 00000000 00000000\n{}"),
     "longer than it says": _append,
+    # its descriptor was closed twice, and the second time raised what nobody expected
+    "without a member": lambda path: path.write_bytes(path.read_bytes().replace(b'"dirs":', b'"dirt":')),
+    "without inputs": lambda path: path.write_bytes(path.read_bytes().replace(b'"inputs":', b'"outputs":', 1)[:-1]),
 }
 
 

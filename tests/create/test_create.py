@@ -203,7 +203,7 @@ sys.path.insert(0, sys.argv[1])
 from posix import environ
 environ[b"SHIM_CONFIG"] = sys.argv[3].encode()
 from shim import create
-create.present.add = lambda *words: 1 / 0
+create.merge.add = lambda *words: 1 / 0
 create.main(["low=/bin/true", "name=shim", "self=/x", "verb=create", sys.argv[2], "--", "true"])
 """
 

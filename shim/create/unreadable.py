@@ -1,0 +1,74 @@
+"""What asks for a device while the configuration cannot be read. Cold.
+
+Which sources count is unknown then. A container that may have asked must not start without its device, so every source
+counts, for every container: annotations, variables and mounts are read by the rules that hold where they are "any"
+(shim.create.request, shim.create.image_requests), so `void` or an empty value is no request here either. A container
+in which none of them asks starts.
+
+The names that a configuration adds (annotation prefixes, variables) are unknown as well. They are taken from the good
+values of the file, where it is trusted and valid TOML, and from the index of this boot, which holds the configuration
+that counted last. Names known from neither ask for nothing.
+"""
+
+from __future__ import annotations
+
+from shim.base.findings import CdiError
+from shim.cdi import index
+from shim.config import settings
+from shim.config.settings import ANY, Settings
+from shim.create import image_requests, known, request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+
+def widest(error: CdiError) -> Settings:
+    """Settings in which every source counts, with all names that are known to ask.
+
+    Arguments:
+        error: why the configuration does not count; of shim.config.reader it may hold the good values.
+    """
+    good: Settings | None = getattr(error, "settings", None)
+    every = [one for one in (good, _last()) if one]
+    found = Settings()
+    found.environment = found.mounts = ANY
+    for one in every:
+        found.annotation_prefixes = tuple(dict.fromkeys((*found.annotation_prefixes, *one.annotation_prefixes)))
+        # a swarm variable makes others not count, which may be just what is wrong: here it only asks as well
+        found.variables = {**one.variables, **one.swarm_variables, **found.variables}
+    if every:
+        found.default_kind, found.log_file = every[0].default_kind, every[0].log_file
+    return found
+
+
+def requests(config: dict[str, Any], options: Iterable[str], widest: Settings, error: CdiError) -> dict[str, str]:
+    """What asks.
+
+    Arguments:
+        config: the decoded config.json, of no pod's sandbox.
+        options: values of --device.
+        widest: of widest().
+        error: why the configuration does not count.
+    Returns:
+        qualified name -> source, empty when nothing asks.
+    Raises:
+        CdiError: `error`, when something asks in a form that names no device.
+    """
+    try:
+        wanted = request.ask(config, options, widest.annotation_prefixes, widest.default_kind)
+        image_requests.ask(config, widest, wanted)
+    except CdiError:
+        raise error from None
+    return wanted
+
+
+def _last() -> Settings | None:
+    """The settings that counted last in this boot, None when there is no index."""
+    path = known.index_path(settings.candidates()[0])
+    value = index.last_settings(path) if path else None
+    try:
+        return Settings.from_json(value) if value else None
+    except ValueError:
+        return None
