@@ -128,6 +128,7 @@ TABLE: dict[str, tuple[str, str]] = {
     ),
     "RUNTIME_IGNORED": (ERROR, "take out the key that the message names; `shim runtime configure` does"),
     "RUNTIME_ANNOTATIONS": (WARNING, 'set container_annotations = ["cdi.k8s.io/*"]; `shim runtime configure` does'),
+    "POD_REQUESTS": (ERROR, "take the pattern out of pod_annotations; container_annotations is enough"),
     "RUNTIME_JSON": (WARNING, "run `shim runtime configure --engine podman` anew"),
     "HOOK_DOUBLE": (WARNING, "remove the hook's file, unless its containers ask for no device by CDI names"),
     "LAUNCHER_UNTRUSTED": (

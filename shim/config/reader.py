@@ -86,7 +86,18 @@ def read(path: str, trust: Trust | None = None) -> Configuration:
     if not path.startswith("/"):
         raise _error(path, "the path of the configuration file must be absolute")
     _check_trust(path, trust)
-    text = _read_text(path)
+    return parse(path, _read_text(path))
+
+
+def parse(path: str, text: str) -> Configuration:
+    """What the text of a configuration file says, whoever wrote it.
+
+    Arguments:
+        path: the file, by which NVIDIA's is recognised; for findings.
+        text: its content.
+    Raises:
+        CdiError: SETTINGS, as `read`.
+    """
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

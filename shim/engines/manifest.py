@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from shim.base.nearest import nearest
+from shim.cdi.annotations import PREFIX
 from shim.engines import manifestyaml
 from shim.engines.manifestyaml import Object
-from shim.engines.model import ANNOTATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,6 @@ _QUANTITY = re.compile(r"[+]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[mkMGTPE]|[eE][+-]?\d+)
 _TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _FIELDS = ("apiVersion", "kind", "metadata", "handler", "overhead", "scheduling")
-_ASKS = ANNOTATIONS.removesuffix("*")
 # Where the Pod of a workload stands
 _TEMPLATES: dict[str, tuple[str, ...]] = {
     "Pod": (),
@@ -128,7 +127,7 @@ def example_pod(
         ValueError: Kubernetes would not take it; says why.
     """
     kind = device.partition("=")[0]
-    annotations = {f"{_ASKS}{name}": device} if device else {}
+    annotations = {f"{PREFIX}{name}": device} if device else {}
     container: dict[str, Any] = {"name": "example", "image": image, "command": ["ls", "-l", "/dev"]}
     if resource:
         container["resources"] = {"limits": {resource: 1}}
@@ -279,7 +278,7 @@ def _pod(pod: Object, classes: Mapping[str, Object], registry: Registry, place: 
             yield pod.finding("CLASS_ELSEWHERE", text, "spec", "runtimeClassName", remedy=remedy)
     handler = classes[name].get("handler") if name in classes else registry.default if name is None else name
     annotations = pod.get("metadata", "annotations")
-    asking = [key for key in annotations if key.startswith(_ASKS)] if isinstance(annotations, dict) else []
+    asking = [key for key in annotations if key.startswith(PREFIX)] if isinstance(annotations, dict) else []
     for key in asking if place.engine != "podman" else ():  # `podman kube play` has no classes, and hands them on
         text, remedy = _what_arrives(registry, place, str(handler))
         yield pod.finding("POD_ANNOTATION", f"{key}: {text}", "metadata", "annotations", key, remedy=remedy)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 Keys = tuple[str, ...]  # path of a key through tables or objects, for example ("plugins", "cri", "enable_cdi")
 
-ANNOTATIONS = "cdi.k8s.io/*"  # the annotations that ask for devices, in the form of containerd's filters
-
 
 @dataclass(frozen=True)
 class Put:

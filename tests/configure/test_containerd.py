@@ -363,6 +363,37 @@ def test_the_options_of_the_default_runtime_are_copied() -> None:
     }
 
 
+# file -> its text, and the line that is named; where the keys come into our table's own file they are replaced
+REFUSED = {
+    "in the main file, which containerd 2 merges with ours": (
+        {CONFIG: f'version = 3\n{V3}.runtimes.shim]\n{RUNC}pod_annotations = ["x", "cdi.*/*"]\n'},
+        f"{CONFIG}:4: ",
+    ),
+    "in a drop-in that is read later": (
+        {
+            CONFIG: 'version = 3\nimports = ["conf.d/*.toml"]\n',
+            "/etc/containerd/conf.d/zz.toml": f'version = 3\n{V3}.runtimes.shim]\npod_annotations = [\n"*.k8s.io/*"]\n',
+        },
+        "/etc/containerd/conf.d/zz.toml:3: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "where"), REFUSED.values(), ids=REFUSED)
+def test_nothing_is_registered_where_authors_of_pods_could_ask(files: dict[str, str], where: str) -> None:
+    """configure wrote its keys beside such a pattern, and a Pod's annotation got the device for each container."""
+    id, shown, remedy = refusal(Machine(files, (2, 1, 9)))
+    assert (id, shown.startswith(f"{where}pod_annotations of the runtime shim holds ")) == ("POD_REQUESTS", True)
+    assert remedy.endswith("container_annotations passes on what the kubelet asks")
+    harmless = {path: text.replace("cdi.*/*", "io.kata.*").replace("*.k8s.io/*", "*") for path, text in files.items()}
+    assert written(Machine(harmless, (2, 1, 9)))
+
+
+def test_a_table_of_ours_that_is_replaced_whole_loses_what_pods_could_ask_by() -> None:
+    text = f'version = 2\n{V2}.runtimes.shim]\n{RUNC}pod_annotations = ["cdi.k8s.io/*"]\n'
+    assert "pod_annotations" not in _new(text, (1, 7, 24))
+
+
 SOURCES = {
     "the default is a virtual machine: runc's": (
         f'version = 2\n{V2}]\ndefault_runtime_name = "kata"\n{V2}.runtimes.kata]\n'

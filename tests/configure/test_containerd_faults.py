@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from configure.containerd_machine import CONFIG, Machine, daemon, faults
+from configure.containerd_machine import CONFIG, Machine, daemon, faults, written
 
 from shim.engines import containerd
+from shim.engines.model import Place
+from shim.engines.texts import tomltext
+from shim.host.host import Host
 
 GRPC, RUNTIME = "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
 TYPE = 'runtime_type = "io.containerd.runc.v2"\n'
@@ -178,22 +183,80 @@ def test_a_runtime_that_an_import_takes_away_from_containerd_1() -> None:
 
 
 ANNOTATIONS = {
-    "nothing is let through": ("", ["lacks"]),
-    "another domain": ('container_annotations = ["x/*"]\n', ["lacks"]),
-    "ours": (PASSES, []),
-    "everything": ('container_annotations = ["*/*"]\n', []),
-    "a star ends at the slash": ('container_annotations = ["*"]\n', ["lacks"]),
-    "those of pods": (PASSES + 'pod_annotations = ["cdi.k8s.io/*"]\n', ["pod_annotations"]),
-    "those of pods instead": ('pod_annotations = ["cdi.*/*"]\n', ["lacks", "pod_annotations"]),
+    "nothing is let through": ("", True),
+    "another domain": ('container_annotations = ["x/*"]\n', True),
+    "ours": (PASSES, False),
+    "everything": ('container_annotations = ["*/*"]\n', False),
+    "a star ends at the slash": ('container_annotations = ["*"]\n', True),
 }
 
 
-@pytest.mark.parametrize(("table", "said"), ANNOTATIONS.values(), ids=ANNOTATIONS)
-def test_annotations_that_do_not_arrive_or_arrive_everywhere(table: str, said: list[str]) -> None:
+@pytest.mark.parametrize(("table", "is_told"), ANNOTATIONS.values(), ids=ANNOTATIONS)
+def test_annotations_of_the_kubelet_that_do_not_arrive(table: str, is_told: bool) -> None:
     host = Machine({CONFIG: f"version = 2\n{_runtime(GRPC, 'shim', TYPE + table)}"})
-    found = _found(host, "RUNTIME_ANNOTATIONS")
-    assert len(found) == len(said)
-    assert all(word in text for word, (_, _, text) in zip(said, found, strict=True))
+    assert bool(_found(host, "RUNTIME_ANNOTATIONS")) == is_told
+
+
+def test_prefixes_of_the_configuration_have_to_arrive_as_well() -> None:
+    """Only cdi.k8s.io/* was looked for, and written, whatever [cdi] annotation-prefixes said."""
+    ours = {"/etc/shim/config.toml": '[cdi]\nannotation-prefixes = ["cdi.k8s.io/", "acme[.com"]\n'}
+    text = f"version = 2\n{_runtime(GRPC, 'shim', TYPE + PASSES)}"
+    [found] = [one for one in faults(Machine({CONFIG: text, **ours})) if one.id == "RUNTIME_ANNOTATIONS"]
+    assert 'lacks "acme\\[.com*", "acme\\[.com*/*"' in found.text
+    assert "cdi.k8s.io" not in found.text
+    after = written(Machine({CONFIG: text, **ours}))
+    table = tomltext.loads(after[CONFIG])["plugins"][GRPC]["containerd"]["runtimes"]["shim"]
+    assert table["container_annotations"] == ["cdi.k8s.io/*", "acme\\[.com*", "acme\\[.com*/*"]
+
+
+# --- what authors of Pods could ask for -------------------------------------------------------------------------------
+
+PODS = {
+    "the pattern that people paste": ('["cdi.k8s.io/*"]', True),
+    "one of several": ('["io.kata.*", "cdi.*/*"]', True),
+    "one key": ('["cdi.k8s.io/gpu"]', True),
+    "every key with a slash": ('["*/*"]', True),
+    "a star ends at the slash": ('["*"]', False),
+    "another domain": ('["io.katacontainers.*", "x.cdi.k8s.io/*"]', False),
+    "a malformed pattern matches nothing": ('["cdi.k8s.io/["]', False),
+    "no pattern": ("[]", False),
+}
+
+
+@pytest.mark.parametrize(("patterns", "is_told"), PODS.values(), ids=PODS)
+def test_a_runtime_of_ours_takes_no_requests_of_pods(patterns: str, is_told: bool) -> None:
+    """A Pod's author could give a device to each container of the Pod: verify said WARNING, configure nothing."""
+    table = f"{TYPE}{PASSES}pod_annotations = {patterns}\n"
+    found = _found(Machine({CONFIG: f"version = 2\n{_runtime(GRPC, 'shim', table)}"}), "POD_REQUESTS")
+    assert [(path, line) for path, line, _ in found] == ([(CONFIG, 5)] if is_told else [])
+
+
+def test_other_runtimes_may_take_whatever_they_like() -> None:
+    table = f'{TYPE}pod_annotations = ["cdi.k8s.io/*"]\n'
+    host = Machine({CONFIG: f"version = 2\n{_runtime(GRPC, 'other', table)}{_runtime(GRPC, 'shim', TYPE + PASSES)}"})
+    assert _found(host, "POD_REQUESTS") == []
+
+
+def test_a_runtime_of_another_name_is_recognised_by_its_program(tmp_path: Path, launcher: Path) -> None:
+    programs = {"ours": launcher, "theirs": Path("/bin/true")}
+    runtimes = [
+        _runtime(GRPC, name, f'{TYPE}pod_annotations = ["*.k8s.io/*"]\n', f'BinaryName = "{path}"\n')
+        for name, path in programs.items()
+    ]
+    (tmp_path / "config.toml").write_text("version = 2\n" + "".join(runtimes))
+    host = Host("/", daemons=[])
+    place = Place("containerd", str(tmp_path / "config.toml"))
+    found = containerd.faults(host, place, containerd.read(host, place), "shim")
+    [text] = [one.text for one in found if one.id == "POD_REQUESTS"]
+    assert 'of the runtime ours holds "*.k8s.io/*", which matches cdi.k8s.io/' in text
+
+
+def test_prefixes_of_the_configuration_are_looked_for_in_pods_patterns() -> None:
+    ours = {"/etc/shim/config.toml": '[cdi]\nannotation-prefixes = ["acme.com/"]\n'}
+    for pattern, is_told in (("acme.*/*", True), ("cdi.k8s.io/*", False)):
+        table = f'{TYPE}{PASSES}pod_annotations = ["{pattern}"]\n'
+        host = Machine({CONFIG: f"version = 2\n{_runtime(GRPC, 'shim', table)}", **ours})
+        assert bool(_found(host, "POD_REQUESTS")) == is_told
 
 
 CGROUPS = {

@@ -17,7 +17,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import files, places, tables
+from shim.engines.containerd import annotation_lists, files, places, tables
 from shim.engines.containerd.checks import disabled, faults, unread
 from shim.engines.containerd.dumped import dump
 from shim.engines.containerd.places import locate
@@ -66,16 +66,20 @@ def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[
         CdiError: CRI_DISABLED; ENGINE_CONFIG_VERSION for a file that this containerd does not take; RUNTIME_LOST for a
             drop-in that would cost containerd 1.x its other runtimes;
             ENGINE_CONFIG_OWNED, ENGINE_CONFIG_SHAPE for a template that cannot take the keys; DROP_IN_UNUSED when a
-            later file would win.
+            later file would win; POD_REQUESTS where authors of Pods could ask a runtime of ours for devices.
     """
     merged = files.merged(host, place)
     _refuse(place, merged, registry, wanted)
-    steps = _steps(place, merged, registry, wanted)
+    steps = _steps(host, place, merged, registry, wanted)
     if places.is_template(place):
-        return [_template(host, place, steps)]
-    path = place.drop_in if merged.modern or place.layout == "k0s" else _home(place, merged)
-    result = _in_file(host, place, merged, path or place.config, steps)
-    _check_default(host, place, result, wanted)
+        result = [_template(host, place, steps)]
+    else:
+        path = place.drop_in if merged.modern or place.layout == "k0s" else _home(place, merged)
+        result = _in_file(host, place, merged, path or place.config, steps)
+    then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
+    if wanted.default and not places.is_template(place):
+        _check_default(files.merged(then, place), result, wanted)
+    _check_pods(host, then, place, wanted.name)
     return result
 
 
@@ -90,7 +94,7 @@ def _refuse(place: Place, merged: Merged, registry: Registry, wanted: Wanted) ->
         raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=older.file, line=older.line)])
 
 
-def _steps(place: Place, merged: Merged, registry: Registry, wanted: Wanted) -> list[Put]:
+def _steps(host: Host, place: Place, merged: Merged, registry: Registry, wanted: Wanted) -> list[Put]:
     section = ("plugins", merged.ours)
     runtimes = (*section, "containerd", "runtimes")
     steps = []
@@ -100,7 +104,7 @@ def _steps(place: Place, merged: Merged, registry: Registry, wanted: Wanted) -> 
         steps.append(Put((*section, "containerd", "default_runtime_name"), wanted.name))
     if not merged.modern and not place.layout and not _registers_any(merged):
         steps += [Put((*runtimes, "runc", *keys), value) for keys, value in tables.set_keys(registry.runtimes["runc"])]
-    return [*steps, Put((*runtimes, wanted.name), tables.new_table(registry, wanted))]
+    return [*steps, Put((*runtimes, wanted.name), tables.new_table(registry, wanted, annotation_lists.passed_on(host)))]
 
 
 def _registers_any(merged: Merged) -> bool:
@@ -177,16 +181,28 @@ def _refuse_base(host: Host, place: Place) -> None:
         raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=place.config)])
 
 
-def _check_default(host: Host, place: Place, result: list[Edit], wanted: Wanted) -> None:
+def _check_default(later: Merged, result: list[Edit], wanted: Wanted) -> None:
     """Refuse a default runtime that a file which is read later takes back."""
-    if not wanted.default:
-        return
-    then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
-    merged = files.merged(then, place)
-    winner = tables.default(merged)
+    winner = tables.default(later)
     if winner != wanted.name:
         keys = ("containerd", "default_runtime_name")
-        file, line = tables.place_of(merged, keys)
+        file, line = tables.place_of(later, keys)
         text = f"it makes {winner} the default runtime, and is read after {result[0].path}"
         remedy = "name a file that is read later with --drop-in, or take default_runtime_name out of this one"
         raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=file, line=line)])
+
+
+def _check_pods(host: Host, then: Host, place: Place, name: str) -> None:
+    """Refuse to register beside a pattern that would let the authors of Pods ask for devices.
+
+    containerd 2.x merges tables key by key, so `pod_annotations` of another file stays in our table.
+
+    Arguments:
+        host, then: the machine as it is, and as it would be.
+        place: where the configuration lies.
+        name: of the new runtime.
+    """
+    found = list(annotation_lists.of_pods(then, place, name))
+    lines_of_now = {one.text: one for one in annotation_lists.of_pods(host, place, name)}
+    if found:
+        raise CdiError([lines_of_now.get(one.text, one) for one in found])

@@ -9,13 +9,11 @@ RUNTIME_LOST were measured with `containerd config dump`.
 
 from __future__ import annotations
 
-import fnmatch
 import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import files, places
-from shim.engines.model import ANNOTATIONS
+from shim.engines.containerd import annotation_lists, files, places
 from shim.engines.texts import tomltext
 
 if TYPE_CHECKING:
@@ -57,7 +55,6 @@ _TYPES: dict[str, type] = {
     **dict.fromkeys(("runtime_type", "default_runtime_name", "BinaryName", "snapshotter"), str),
 }
 _NAMES = {bool: "true or false, without quotes", list: "a list of texts, in brackets", str: "a text, in quotes"}
-_SPECS = "cdi.k8s.io/shim"  # an annotation that asks for a device
 _RUNTIMES = ("containerd", "runtimes")
 
 
@@ -71,7 +68,11 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> list[Find
     for runtime in registry.runtimes.values():
         found += _without_type(runtime)
     if name in registry.runtimes:
-        found += [*_annotations(registry.runtimes[name]), *_cgroups(registry, registry.runtimes[name])]
+        found += [
+            *annotation_lists.missing(host, registry.runtimes[name]),
+            *_cgroups(registry, registry.runtimes[name]),
+        ]
+    found += annotation_lists.of_pods(host, place, name)
     return [*found, *_cdi(place, merged, registry)]
 
 
@@ -215,28 +216,6 @@ def _lost(merged: Merged, registry: Registry) -> Iterator[Finding]:
             line = tomltext.line_of(file.text, ("plugins", merged.cri, *_RUNTIMES, names[0]))
             remedy = f"move all CRI settings into {holders[-1].path}, or all into this file"
             yield Finding("RUNTIME_LOST", text, remedy, path=file.path, line=line)
-
-
-def _annotations(runtime: Runtime) -> Iterator[Finding]:
-    if not _lets_through(runtime.table.get("container_annotations")):
-        text = (
-            f"container_annotations of the runtime {runtime.name} lacks {ANNOTATIONS}: containerd hands on no "
-            "annotation of a container, so that a request by annotation does not arrive"
-        )
-        yield Finding("RUNTIME_ANNOTATIONS", text, path=runtime.file, line=runtime.line)
-    if _lets_through(runtime.table.get("pod_annotations")):
-        text = (
-            f"pod_annotations of the runtime {runtime.name} holds {ANNOTATIONS}: what a pod asks for reaches its "
-            "sandbox and every container in it"
-        )
-        remedy = "take it out of pod_annotations; container_annotations is enough"
-        yield Finding("RUNTIME_ANNOTATIONS", text, remedy, path=runtime.file, line=runtime.line)
-
-
-def _lets_through(patterns: Any) -> bool:
-    found = patterns if isinstance(patterns, list) else []
-    texts = [one for one in found if isinstance(one, str)]
-    return any(one.count("/") == 1 and fnmatch.fnmatchcase(_SPECS, one) for one in texts)
 
 
 def _cgroups(registry: Registry, runtime: Runtime) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shim.engines.containerd import files
-from shim.engines.model import ANNOTATIONS, Registry, Runtime
+from shim.engines.model import Registry, Runtime
 from shim.engines.texts import tomltext
 
 if TYPE_CHECKING:
@@ -86,11 +86,17 @@ def source(present: Registry) -> Runtime | None:
     return next((one for one in found if one.type in {*_TYPES, _FIRST, ""}), None)
 
 
-def new_table(present: Registry, wanted: Wanted) -> dict[str, Any]:
-    """The table of a new runtime, with the values that differ from containerd's own defaults."""
+def new_table(present: Registry, wanted: Wanted, passed_on: list[str]) -> dict[str, Any]:
+    """The table of a new runtime, with the values that differ from containerd's own defaults.
+
+    Arguments:
+        present: what the configuration says.
+        wanted: what configure was asked for.
+        passed_on: patterns of the container's annotations that ask for devices.
+    """
     old = source(present)
     options: dict[str, Any] = {"BinaryName": wanted.path}
-    result: dict[str, Any] = {"runtime_type": TYPE, "container_annotations": [ANNOTATIONS]}
+    result: dict[str, Any] = {"runtime_type": TYPE, "container_annotations": passed_on}
     if old:
         kept = {key: value for key, value in old.table.items() if key not in _OWN and value not in _EMPTY}
         result.update(kept)
