@@ -111,8 +111,12 @@ static const struct option options[] = {
     { "mem-bw-schema", 0, VALUE,        { UPDATE,               UPDATE },                 OTHER },
 };
 
-/* Ours. Not in the table: it takes no part in crun's abbreviations, whose meaning it must not change. */
-static const struct option device_option = { "device", 0, VALUE, { CREATE | RUN, CREATE | RUN }, DEVICE };
+/*
+ * Ours: behind create and run, and in front of every verb, since engines that put an option before the verb do so for
+ * all of them. Not in the table: it takes no part in crun's abbreviations, whose meaning it must not change.
+ */
+#define OURS (GLOBAL | CREATE | RUN)
+static const struct option device_option = { "device", 0, VALUE, { OURS, OURS }, DEVICE };
 
 #define COUNT (sizeof options / sizeof options[0])
 
@@ -167,7 +171,7 @@ static const struct option *by_beginning(int place, const char *name, size_t siz
 static const struct option *find_option(enum grammar grammar, int place, const char *name, size_t size)
 {
     const struct option *found = by_name(grammar, place, name, size);
-    if (!found && place & (CREATE | RUN) && is_named(&device_option, name, size))
+    if (!found && place & device_option.places[grammar] && is_named(&device_option, name, size))
         found = &device_option;
     if (!found && grammar == RUNC && size == 1)
         found = by_letter(RUNC, place, *name);
@@ -298,12 +302,19 @@ static void take_verb(int at, char *const argv[], struct call *call)
     call->at = at;
 }
 
+/* crun prints its help or version when it comes to the option, and reads no further. */
+static bool is_answered_at_once(enum grammar grammar, const struct word *word)
+{
+    return grammar == CRUN && (word->meaning == HELP || word->meaning == VERSION);
+}
+
 /*
  * Reads up to the verb. A word that no table knows may be an option alone or take the next word: both readings go
  * on side by side. An option is one word or two, so it is enough to know whether some reading begins at this word
  * and at the next. Behind a verb that makes a container the others say nothing any more.
  */
-static void read_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions)
+static void read_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions,
+                         char **devices)
 {
     bool here = true, next = false;
     for (int i = 1; i < argc && (here || next) && !(call->verb && weight(call->verb) == MAKES); i++) {
@@ -311,7 +322,6 @@ static void read_globals(enum grammar grammar, int argc, char *const argv[], str
         if (here) {
             struct word word = read_word(grammar, GLOBAL, argv[i]);
             const char *value = word.wants ? argv[i + 1] : word.value;
-            bool is_answered_at_once = grammar == CRUN && (word.meaning == HELP || word.meaning == VERSION);
             switch (word.kind) {
             case OPERAND:
                 take_verb(i, argv, call);
@@ -322,19 +332,46 @@ static void read_globals(enum grammar grammar, int argc, char *const argv[], str
                 break;
             case KNOWN:
                 note(grammar, &word, value, call, questions);
-                next |= !word.wants && !is_answered_at_once;
+                if (word.meaning == DEVICE && value)
+                    devices[call->devices++] = (char *)value;
+                next |= !word.wants && !is_answered_at_once(grammar, &word);
                 after |= word.wants;
                 break;
             case UNKNOWN:
                 next = true;
                 after |= !word.value;
-                if (!call->unknown && (!word.value || strncmp(argv[i] + strspn(argv[i], "-"), "device=", 7) == 0))
+                if (!call->unknown && !word.value)
                     call->unknown = argv[i];
                 break;
             }
         }
         here = next;
         next = after;
+    }
+}
+
+/*
+ * Keeps the words up to the verb, without our --device. Behind an unknown option a word is not certain to be ours:
+ * all are kept then.
+ */
+static void keep_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept)
+{
+    int end = call->verb ? call->at + 1 : argc;
+    bool ended = call->unknown;
+    kept[call->kept++] = argv[0];
+    for (int i = 1; i < end; i++) {
+        struct word word = { .kind = OPERAND };
+        if (!ended)
+            word = read_word(grammar, GLOBAL, argv[i]);
+        ended |= word.kind == OPERAND || word.kind == END || is_answered_at_once(grammar, &word);
+        bool is_pair = word.wants && i + 1 < end;
+        if (word.meaning == DEVICE && (is_pair || word.value)) {
+            i += is_pair;
+            continue;
+        }
+        kept[call->kept++] = argv[i];
+        if (is_pair)
+            kept[call->kept++] = argv[++i];
     }
 }
 
@@ -372,16 +409,17 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
 {
     bool questions[2] = { false, false };
     *call = (struct call){ 0 };
-    read_globals(grammar, argc, argv, call, questions);
+    read_globals(grammar, argc, argv, call, questions, devices);
     if (call->unknown)
         questions[0] = questions[1] = false; /* the word that asks may be the unknown option's value */
 
     bool is_known_verb = call->verb && place_of(call->verb);
-    int copied = is_known_verb ? call->at + 1 : argc;
-    memcpy(kept, argv, (size_t)copied * sizeof *kept);
-    call->kept = copied;
+    keep_globals(grammar, argc, argv, call, kept);
     if (is_known_verb)
         read_verb(grammar, argc, argv, call, questions, kept, devices);
+    else
+        for (int i = call->verb ? call->at + 1 : argc; i < argc; i++)
+            kept[call->kept++] = argv[i];
     kept[call->kept] = NULL;
 
     bool acts = is_known_verb && !questions[0] && !questions[1];

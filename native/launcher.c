@@ -482,7 +482,7 @@ __attribute__((noreturn)) static void become_create(const char *name, char *cons
     add_key("key=", record);
     add_key("log=", call.log);
     add_key("log-format=", call.log_format);
-    for (int i = 0; i < call.devices; i++)
+    for (int i = 0; call.injects && i < call.devices; i++)
         add_key("device=", devices[i]);
     add_key("unknown=", call.unknown);
     add_ignored_signals();

@@ -60,7 +60,7 @@ struct call {
     const char *log;        /* a path that can be written to: never crun's journald: or syslog: */
     const char *log_format;
     const char *unknown;    /* an option before the verb that leaves open which word is the verb */
-    int devices;            /* entries of the devices array */
+    int devices;            /* entries of the devices array; they are a request where `injects` */
     int kept;               /* entries of the kept array, the closing NULL not counted */
 };
 
@@ -69,8 +69,8 @@ enum grammar grammar_of(const char *path);
 
 /*
  * Reads argv, argv[0] included. `kept` receives argv without our --device options and a closing NULL: room for
- * argc + 1; `devices` receives the values of these options: room for argc. It cannot fail: what no table knows is
- * the runtime's.
+ * argc + 1; `devices` receives the values of these options, those in front of the verb first: room for argc. It cannot
+ * fail: what no table knows is the runtime's. With `unknown`, all words in front of the verb are kept.
  */
 void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices);
 

@@ -180,6 +180,114 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         {"devices": [], "argv": "runc create x --device"},
     ),
     ("crun's abbreviations keep their meaning", "crun", "crun run --de x", {"devices": [], "argv": "crun run --de x"}),
+    # --- ours in front of the verb
+    (
+        "in two words",
+        "runc",
+        "runc --device a/b=c create x",
+        {"devices": ["a/b=c"], "argv": "runc create x", "unknown": "", "injects": True},
+    ),
+    ("in one", "crun", "crun --device=a/b=c create x", {"devices": ["a/b=c"], "argv": "crun create x", "unknown": ""}),
+    ("with one dash", "runc", "runc -device a/b=c run x", {"devices": ["a/b=c"], "argv": "runc run x", "unknown": ""}),
+    (
+        "one dash is a cluster for crun",
+        "crun",
+        "crun -device create x",
+        {"devices": [], "argv": "crun -device create x", "unknown": "-device"},
+    ),
+    (
+        "several, on both sides of the verb",
+        "runc",
+        "runc --device 1 --root /r --device=2 --debug create --device 3 --bundle /b x --device=4",
+        {"devices": ["1", "2", "3", "4"], "argv": "runc --root /r --debug create --bundle /b x", "root": "/r"},
+    ),
+    ("its value may be a verb", "runc", "runc --device create run x", {"devices": ["create"], "verb": "run", "at": 3}),
+    (
+        "it may be the value of another option",
+        "runc",
+        "runc --root --device create x",
+        {"devices": [], "verb": "create"},
+    ),
+    ("or be empty", "crun", "crun --device= create x", {"devices": [""], "argv": "crun create x"}),
+    (
+        "behind -- it is the verb",
+        "runc",
+        "runc -- --device create x",
+        {"devices": [], "verb": "--device", "argv": "runc -- --device create x", "injects": False},
+    ),
+    (
+        "in front of --",
+        "crun",
+        "crun --device c -- create x",
+        {"devices": ["c"], "verb": "create", "argv": "crun -- create x"},
+    ),
+    (
+        "without a value it stays",
+        "runc",
+        "runc --debug --device",
+        {"verb": "", "devices": [], "argv": "runc --debug --device"},
+    ),
+    ("no abbreviation of it counts", "crun", "crun --devic=c create x", {"devices": [], "unknown": ""}),
+    (
+        "debug is still crun's",
+        "crun",
+        "crun --de create x",
+        {"devices": [], "argv": "crun --de create x", "verb": "create"},
+    ),
+    *(
+        (
+            f"it is taken out in front of {verb}",
+            runtime,
+            f"{runtime} --log l --device a/b=c {verb} --force x --device",
+            {"verb": verb, "injects": False, "argv": f"{runtime} --log l {verb} --force x --device"},
+        )
+        for verb in ("state", "kill", "delete", "exec", "start", "list", "spec")
+        for runtime in ("runc", "crun")
+    ),
+    ("and where there is no verb", "runc", "runc --device c --version", {"argv": "runc --version", "injects": False}),
+    (
+        "what stands behind crun's is not read",
+        "crun",
+        "crun --version --device=c create x",
+        {"argv": "crun --version --device=c create x", "devices": []},
+    ),
+    ("in front of a question", "crun", "crun --device=c --help", {"argv": "crun --help", "injects": False}),
+    (
+        "in front of restore",
+        "runc",
+        "runc --device c restore --bundle /b x",
+        {"devices": ["c"], "verb": "restore", "argv": "runc restore --bundle /b x", "injects": True},
+    ),
+    (
+        "an exec has its file all the same",
+        "crun",
+        "crun --device=c exec --process /p x",
+        {"verb": "exec", "process": "/p", "id": "x", "argv": "crun exec --process /p x"},
+    ),
+    (
+        "an update, too",
+        "runc",
+        "runc --device c update --resources - x",
+        {"verb": "update", "resources": "-", "id": "x", "argv": "runc update --resources - x"},
+    ),
+    (
+        "behind an unknown option it may be a value: it asks, and stays",
+        "runc",
+        "runc --new --device=c create x",
+        {"devices": ["c"], "verb": "create", "unknown": "--new", "argv": "runc --new --device=c create x"},
+    ),
+    (
+        "and where nothing is created it only stays",
+        "runc",
+        "runc --new --device=c kill x",
+        {"unknown": "", "injects": False, "argv": "runc --new --device=c kill x"},
+    ),
+    (
+        "behind an unknown option with a value it is certain",
+        "crun",
+        "crun --new=v --device c create x",
+        {"devices": ["c"], "unknown": "", "argv": "crun --new=v create x"},
+    ),
     # --- unknown options in front of the verb
     (
         "unknown, then the verb",
@@ -205,8 +313,6 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
         {"verb": "create", "root": "", "unknown": "--new"},
     ),
     ("the first unknown one is named", "runc", "runc --new create --odd x", {"injects": True, "unknown": "--new"}),
-    ("our device in front of the verb", "runc", "runc --device a/b=c create x", {"unknown": "--device", "devices": []}),
-    ("even in one word", "crun", "crun --device=a/b=c create x", {"unknown": "--device=a/b=c", "verb": "create"}),
     ("candidates of an abbreviation agree", "crun", "crun --ro x create y", {"verb": "create", "unknown": ""}),
     ("a cluster that nobody knows", "crun", "crun -x y create z", {"verb": "create", "at": 3, "unknown": "-x"}),
 ]
@@ -301,6 +407,11 @@ def test_every_printed_option_is_known(runtime: str, verb: str, option: str, tak
     else:
         call = core.parse_call([runtime, option, "run", "create", "x"], runtime)
         assert (call.verb, call.unknown) == ("create" if takes_value else "run", "")
+
+
+def test_no_installed_runtime_has_a_device_option_of_its_own() -> None:
+    """In front of a verb or behind create and run it would be ours."""
+    assert [line for line in PRINTED if line[2].lstrip("-").startswith("device")] == []
 
 
 # --- what engines call --------------------------------------------------------------------------------------------
@@ -466,6 +577,23 @@ def agree(argv: list[str], runtime: str, accepted: models.Accepted | None) -> No
     assert call.log == said.get("log", "")
     assert call.log_format == said.get("log-format", "")
     assert call.config == ("" if said.get("config") == "config.json" else said.get("config", ""))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.data(), st.sampled_from(["runc", "crun"]), st.sampled_from([["--device", "a/b=c"], ["--device=a/b=c"]]))
+def test_a_device_in_front_of_the_verb_changes_nothing_else(data: st.DataObject, runtime: str, ours: list[str]) -> None:
+    """At the beginning, and right before the verb where no -- has ended the options."""
+    model, words = (models.runc, RUNC) if runtime == "runc" else (models.crun, CRUN)
+    argv = data.draw(words.command_lines("create", "run"))
+    accepted = model(argv)
+    if accepted is None:
+        return
+    without = core.parse_call(argv, runtime)
+    for place in {1, accepted.at} if argv[accepted.at - 1] != "--" else {1}:
+        call = core.parse_call([*argv[:place], *ours, *argv[place:]], runtime)
+        assert call.devices == ["a/b=c", *without.devices]
+        for name in ("argv", "verb", "bundle", "config", "id", "root", "log", "log_format", "injects", "unknown"):
+            assert getattr(call, name) == getattr(without, name), name
 
 
 @settings(max_examples=2000, deadline=None)

@@ -186,6 +186,45 @@ def test_devices_leave_the_command_line(world: World) -> None:
     assert (said["verb"], said["at"]) == (["run"], ["1"])
 
 
+def test_devices_in_front_of_the_verb_are_the_same_request(world: World) -> None:
+    """`podman --runtime-flag device=…` and docker's runtimeArgs put them there."""
+    said = became_python(world.call("--device=a/b=1", "--debug", "--device", "2", "create", "x")).verdict()
+    assert said["device"] == ["a/b=1", "2"]
+    assert said["--"] == [str(world.runtime), "--debug", "create", "x"]
+    assert "unknown" not in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "state x",
+        "kill --all x 9",
+        "delete --force x",
+        "start x",
+        "exec -p p x",
+        "update --resources - x",
+        "features",
+        "--version",
+        "create --help",
+        "--log l --root /r delete x",
+        "hook update-ldcache",
+        "cdi list",
+    ],
+)
+def test_a_device_in_front_of_a_verb_that_creates_nothing_has_no_effect(world: World, line: str) -> None:
+    """Engines repeat global options for each verb; none of our commands is looked for behind one."""
+    for ours in (["--device=a/b=c"], ["--device", "a/b=c"], ["--device=a/b=c", "--device", "2"]):
+        seen = became_runtime(world.call(*ours, *line.split()))
+        assert seen.argv == [os.fsencode(world.runtime), *line.encode().split()]
+
+
+def test_a_device_in_front_of_exec_reaches_python_as_little(world: World) -> None:
+    world.put(record_of("shim", "", "with-device"))
+    said = became_python(world.call("--device=a/b=c", "exec", "-p", "p", "with-device")).verdict()
+    assert "device" not in said
+    assert said["--"] == [str(world.runtime), "exec", "-p", "p", "with-device"]
+
+
 def test_a_question_for_help_has_no_devices(world: World) -> None:
     seen = became_runtime(world.call("create", "--device", "a/b=1", "--help"))
     assert seen.argv[1:] == [b"create", b"--help"]
