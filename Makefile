@@ -29,7 +29,7 @@ APT_FUZZ := $(APT_BUILD) clang-14 libclang-rt-14-dev
 READERS := $(filter-out %/launcher.c,$(wildcard native/*.c hooks/*.c))
 FUZZ := $(filter-out replay,$(basename $(notdir $(wildcard native/fuzz/*.c)))) cache
 SECONDS := 30
-SANITIZED := $(patsubst %,tests/native/test_%.py,grammar scan needles place report hooks ldcache)
+SANITIZED := $(patsubst %,tests/unit/native/test_%.py,grammar scan needles place report hooks ldcache)
 
 PLACE := $(PYTHON) -I -S -B packaging/install.py
 PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
@@ -123,7 +123,7 @@ sanitize: need-test $(VENV)/tools $(VENV)/installed ## run the tests of the C pa
 	cp build/sanitize/native/native/shim build/sanitize/venv/bin/
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0
 	export SANITIZER="$$(gcc -print-file-name=libasan.so)"
-	$$python $(BIN)/pytest -q tests/native/test_launcher.py
+	$$python $(BIN)/pytest -q tests/unit/native/test_launcher.py
 	LD_PRELOAD="$$SANITIZER $$(gcc -print-file-name=libubsan.so)" $$python $(BIN)/pytest -q --capture=sys $(SANITIZED)
 
 clean: ## remove what was built, .venv included

@@ -17,7 +17,7 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from types import CodeType
 
-# What a warm create loads, as tests/create/test_imports.py checks
+# What a warm create loads, as tests/unit/create/test_imports.py checks
 MODULES = (
     "shim",
     "shim.base",

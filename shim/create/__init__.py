@@ -6,8 +6,8 @@ The launcher sends only what may ask for a device; everything else has become th
 thought of. Two rules govern every line: a container that asked for nothing never fails because of us, and one that
 asked never starts without.
 
-Import budget, enforced by tests/create/test_imports.py: builtin modules and our hot modules. Late imports, each in one
-place: what reads the files (shim.create.known, where the index is missing or stale), what places network interfaces
+Import budget, enforced by tests/unit/create/test_imports.py: builtin modules and our hot modules. Late imports, each in
+one place: what reads the files (shim.create.known, where the index is missing or stale), what places network interfaces
 (shim.create.netdevices, where a plan has them), the sources that an image can write to (shim.create.image_requests,
 where one is switched on), user namespaces, folding, exec and update (below), trust (shim.create.rules, where a plan has
 hooks). Nothing here starts a process or opens a device.

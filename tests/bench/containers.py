@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.harness import images, programs
-from native.elves import library
+from unit.native.elves import library
 
 from bench.clock import spawn
 from shim.config.settings import Settings

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from native.elves import library
+from unit.native.elves import library
 
 from bench.clock import SHIM, spawn
 

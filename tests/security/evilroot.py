@@ -15,8 +15,8 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from native.elves import library
-from native.trees import CONF, Entry, build
+from unit.native.elves import library
+from unit.native.trees import CONF, Entry, build
 
 FOREIGN = "libforeign.so.1"
 

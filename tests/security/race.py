@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from native.elves import library
 from security import evilroot
 from security.stage import Stage
+from unit.native.elves import library
 
 FLIPPER = Path(__file__).with_name("flipper.py")
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from native.elves import library
-from native.trees import build
+from unit.native.elves import library
+from unit.native.trees import build
 
 SHIM = Path(sys.executable).parent / "shim"
 SECONDS = 30.0  # more than ten times what a hook may take: a command that is still there has hung

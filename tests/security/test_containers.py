@@ -13,7 +13,7 @@ import pytest
 from engines.harness import programs
 from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
 from engines.harness.sandbox import Sandbox
-from native.elves import library
+from unit.native.elves import library
 
 pytestmark = pytest.mark.engine
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from native.elves import library
-from native.trees import CONF, build
 from security import evilroot
 from security.stage import MEMORY, Stage
+from unit.native.elves import library
+from unit.native.trees import CONF, build
 
 from shim.hooks import ldcache
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from native.elves import library
-from native.trees import build, picture
 from security import evilroot
 from security.stage import SHIM, Stage
+from unit.native.elves import library
+from unit.native.trees import build, picture
 
 HOOKS = list(evilroot.WORDS)
 EVERY_HOOK = [*HOOKS, *(word for hook in HOOKS for word in evilroot.WORDS[hook])]

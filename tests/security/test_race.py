@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from native.trees import build
 from security import evilroot, race
 from security.runners import RUNNERS, Runner
 from security.stage import Stage
+from unit.native.trees import build
 
 PLACES = [
     "etc",

@@ -1,0 +1,152 @@
+"""update: resources with device rules get those of the container's devices, through a file or standard input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shim.cdi.plan import Plan
+from shim.create import record, update_rules
+from shim.create.bundle import Bundle
+from shim.create.invocation import Invocation
+
+Json = dict[str, Any]
+
+NODES = [
+    {"path": "/dev/a", "type": "c", "major": 60, "minor": 7},
+    {"path": "/dev/b", "type": "b", "major": 8, "minor": 1, "permissions": "r"},
+    {"path": "/dev/pipe", "type": "p"},
+]
+OURS = [
+    {"allow": True, "type": "c", "major": 60, "minor": 7, "access": "rwm"},
+    {"allow": True, "type": "b", "major": 8, "minor": 1, "access": "r"},
+]
+DENY = {"allow": False, "access": "rwm"}
+NULL = {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rwm"}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """A directory of records with that of container c1, which was given NODES."""
+    directory = tmp_path / "run"
+    directory.mkdir(mode=0o700)
+    config = tmp_path / "config.json"
+    config.write_text("{}")
+    plan = Plan(["v.example/c=d"], [{"spec": "/etc/cdi/x.json", "device": "d", "edits": {"deviceNodes": NODES}}])
+    bundle = Bundle(str(config))
+    before, after = bundle.edit(lambda config: {**config, "edited": True})
+    record.write(f"{directory}/c", call(bundle=str(tmp_path)), {}, plan, bundle, before, after, [])
+    return f"{directory}/c"
+
+
+def words(**said: str) -> list[str]:
+    """The launcher's words for an update of c1."""
+    usual = {"low": "/bin/cat", "name": "shim", "self": "/x", "verb": "update", "id": "c1"}
+    usual["key"] = record.key("shim", "", "c1")
+    return [*(f"{key}={value}" for key, value in {**usual, **said}.items()), "--", "cat"]
+
+
+def call(**said: str) -> Invocation:
+    return Invocation(words(**said))
+
+
+def by_file(tmp_path: Path, place: str, data: bytes, **said: str) -> bytes:
+    file = tmp_path / "resources.json"
+    file.write_bytes(data)
+    update_rules.complete(call(**{"resources": str(file), **said}), place)
+    return file.read_bytes()
+
+
+SCRIPT = """
+import os, sys
+from shim.create import update_rules
+from shim.create.invocation import Invocation
+update_rules.complete(Invocation(sys.argv[2:]), sys.argv[1])
+os.execv("/bin/cat", ["cat"])
+"""
+
+
+def by_input(_: Path, place: str, data: bytes, **said: str) -> bytes:
+    """What the program that comes after us reads."""
+    argv = [sys.executable, "-c", SCRIPT, place, *words(**{"resources": "-", **said})]
+    return subprocess.run(argv, input=data, capture_output=True, check=True).stdout
+
+
+WAYS = pytest.mark.parametrize("way", [by_file, by_input], ids=["file", "standard input"])
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        pytest.param([DENY, NULL], [DENY, NULL, *OURS], id="the engine's own list"),
+        pytest.param([DENY, *OURS, NULL], [DENY, *OURS, NULL], id="ours are there"),
+        pytest.param([OURS[0], DENY, OURS[1]], [OURS[0], DENY, OURS[1], OURS[0]], id="one is denied again"),
+        pytest.param([], [], id="no rule at all"),
+    ],
+)
+def test_rules_of_the_device_are_added_where_there_are_rules(
+    tmp_path: Path, place: str, way: Any, rules: list[Json], expected: list[Json]
+) -> None:
+    given = {"cpu": {"cpus": "0-1"}, "devices": rules, "unknown": {"kept": [1.5, None]}}
+    assert json.loads(way(tmp_path, place, json.dumps(given).encode())) == {**given, "devices": expected}
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b'{"memory":  {"limit": 1}}', id="no rules"),
+        pytest.param(b'{"devices":  null}', id="rules that are null"),
+        pytest.param(b'{"devices":  {"a": 1}}', id="rules that are no list"),
+        pytest.param(b'{"devices": [{"allow": false}], "devices": [{"allow": false}]}', id="a name twice"),
+        pytest.param(b'{"devices": [{"allow": false}]', id="not JSON"),
+        pytest.param(b'{"devices": [{"allow": false}], "a": "\xff"}', id="not UTF-8"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_resources_that_are_not_ours_to_change_arrive_byte_for_byte(
+    tmp_path: Path, place: str, way: Any, data: bytes
+) -> None:
+    assert way(tmp_path, place, data) == data
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "said", [{"id": "c2"}, {"root": "/other"}, {"name": "shim-crun"}, {"key": ""}, {"key": "0" * 16}], ids=str
+)
+def test_another_container_is_left_alone(tmp_path: Path, place: str, way: Any, said: dict[str, str]) -> None:
+    data = json.dumps({"devices": [DENY]}).encode()
+    assert way(tmp_path, place, data, **said) == data
+
+
+@WAYS
+def test_large_resources_arrive_whole(tmp_path: Path, place: str, way: Any) -> None:
+    """More than a pipe holds at once."""
+    given = {"devices": [DENY] + [{**NULL, "minor": minor} for minor in range(5000)]}
+    assert json.loads(way(tmp_path, place, json.dumps(given).encode()))["devices"] == [*given["devices"], *OURS]
+
+
+def test_not_even_a_defect_of_ours_stops_an_update(tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(update_rules, "_completed", lambda *_: 1 / 0)
+    data = json.dumps({"devices": [DENY]}).encode()
+    assert by_file(tmp_path, place, data) == data
+    read, write = os.pipe()
+    before = os.dup(0)
+    try:
+        os.write(write, data)
+        os.close(write)
+        os.dup2(read, 0)
+        update_rules.complete(call(resources="-"), place)
+        assert os.read(0, 1000) == data
+    finally:
+        os.dup2(before, 0)
+        for fd in (read, before):
+            os.close(fd)

@@ -1,0 +1,474 @@
+"""configure, once more, remove: what is written, what is kept, what is given back. On an engine of the tests' own."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.engines.toy import CONFIG, DROP_IN, Toy
+
+from shim.base import files
+from shim.base.findings import CdiError, Finding
+from shim.engines import configure, launcher, records
+from shim.engines.configure import Order, Outcome
+from shim.engines.model import Place, Registry
+from shim.host.host import Daemon, Host
+
+BEFORE = b'# mine\ndefault = "runc"\n[runtimes.runc]  # the one\npath = "/usr/sbin/runc"'
+
+
+class Machine:
+    """A tree with the launcher, runc and crun, and the configuration of a Toy."""
+
+    def __init__(self, root: Path, shim: Path) -> None:
+        self.root = root
+        self.host = Host(str(root), daemons=[])
+        self.shim = str(shim)
+        for name in ("usr/sbin/runc", "usr/bin/crun", "usr/bin/python3"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text("")
+            (root / name).chmod(0o755)
+        (root / "etc").mkdir()
+        # the launcher is looked at below the root as well
+        for place in (shim.parent.parent,):
+            (root / place.relative_to("/").parent).mkdir(parents=True)
+            (root / place.relative_to("/")).symlink_to(place)
+        self.config.write_bytes(BEFORE)
+
+    @property
+    def config(self) -> Path:
+        return self.root / CONFIG.lstrip("/")
+
+    @property
+    def drop_in(self) -> Path:
+        return self.root / DROP_IN.lstrip("/")
+
+    @property
+    def link(self) -> Path:
+        return self.root / launcher.LINKS.lstrip("/") / "shim"
+
+    def configure(self, engine: Toy, **options: Any) -> Outcome:
+        return configure.configure(self.host, engine, Order(**{"path": self.shim, **options}))
+
+    def remove(self, engine: Toy, **options: Any) -> Outcome:
+        return configure.remove(self.host, engine, Order(**options))
+
+    def files(self) -> dict[str, bytes | str]:
+        """Everything below etc and the records; directories, too, except where records lie."""
+        found: dict[str, bytes | str] = dict.fromkeys((str(path) for path in (self.root / "etc").rglob("*/")), "")
+        for top in (self.root / "etc", self.root / records.SYSTEM_DIRECTORY.lstrip("/")):
+            for path in sorted(top.rglob("*")):
+                if path.is_symlink():
+                    found[str(path)] = str(path.readlink())
+                elif path.is_file():
+                    found[str(path)] = path.read_bytes()
+        return found
+
+
+@pytest.fixture
+def machine(trusted_path: Path, shim_path: Path) -> Machine:
+    return Machine(trusted_path / "root", shim_path)
+
+
+@pytest.fixture(params=[False, True], ids=["in the main file", "in a drop-in"])
+def toy(request: pytest.FixtureRequest) -> Toy:
+    return Toy(drop_in=request.param)
+
+
+def _ids(error: pytest.ExceptionInfo[CdiError]) -> list[str]:
+    return [finding.id for finding in error.value.findings]
+
+
+def test_configure_registers_and_links(machine: Machine, toy: Toy) -> None:
+    done = machine.configure(toy)
+    registry = toy.read(machine.host, done.place)
+    assert registry.runtimes["shim"].path == machine.shim
+    assert registry.default == "runc"
+    assert str(machine.link.readlink()) == "/usr/sbin/runc"
+    assert list(done.after) == [DROP_IN if toy.drop_in else CONFIG]
+    assert (machine.config.read_bytes() == BEFORE) == toy.drop_in
+    assert machine.config.read_bytes().startswith(BEFORE.partition(b"[")[0])
+
+
+def test_once_more_changes_nothing(machine: Machine, toy: Toy) -> None:
+    machine.configure(toy)
+    before, inode = machine.files(), machine.config.stat().st_ino
+    assert not machine.configure(toy).changed
+    assert (machine.files(), machine.config.stat().st_ino) == (before, inode)
+
+
+def test_remove_gives_back_every_byte(machine: Machine, toy: Toy) -> None:
+    machine.config.chmod(0o600)
+    before = machine.files()
+    machine.configure(toy)
+    done = machine.remove(toy)
+    assert done.changed
+    assert machine.files() == before
+    assert stat.S_IMODE(machine.config.stat().st_mode) == 0o600
+    assert not machine.remove(toy).changed, "and once more there is nothing to remove"
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(machine: Machine, toy: Toy) -> None:
+    before = machine.files()
+    would = machine.configure(toy, dry_run=True)
+    assert machine.files() == before
+    done = machine.configure(toy)
+    assert (would.before, would.after, would.link) == (done.before, done.after, done.link)
+    assert [str(one) for one in would.findings] == [str(one) for one in done.findings], "the link to come included"
+    configured = machine.files()
+    would = machine.remove(toy, dry_run=True)
+    assert machine.files() == configured
+    assert would.after == machine.remove(toy).after
+
+
+def test_what_was_changed_since_stays(machine: Machine, toy: Toy) -> None:
+    machine.configure(toy)
+    file = machine.drop_in if toy.drop_in else machine.config
+    file.write_bytes(file.read_bytes() + b'\n[mine]\nkey = "value"\n')
+    machine.remove(toy)
+    left = file.read_bytes()
+    assert b'[mine]\nkey = "value"\n' in left
+    assert b"shim]" not in left
+    assert b"names" not in left
+
+
+def test_a_change_between_two_configures_stays(machine: Machine) -> None:
+    toy = Toy()
+    machine.configure(toy)
+    machine.config.write_bytes(machine.config.read_bytes().replace(b"# mine", b"# mine, and more"))
+    assert machine.configure(toy, default=True).changed
+    machine.remove(toy)
+    assert machine.config.read_bytes().split() == BEFORE.replace(b"# mine", b"# mine, and more").split()
+
+
+def test_other_options_later_are_taken_back_as_well(machine: Machine, toy: Toy) -> None:
+    before = machine.files()
+    machine.configure(toy)
+    machine.configure(toy, default=True)
+    machine.configure(toy, low_level="crun", fixed=True)
+    assert str(machine.link.readlink()) == "/usr/bin/crun"
+    machine.remove(toy)
+    assert machine.files() == before
+
+
+@pytest.mark.parametrize("first", ["gpu", "shim"])
+def test_two_names_are_independent(machine: Machine, first: str) -> None:
+    toy = Toy()
+    machine.configure(toy)
+    once = machine.config.read_bytes()
+    machine.configure(toy, name="gpu")
+    machine.remove(toy, name=first)
+    assert (machine.config.read_bytes() == once) == (first == "gpu")
+    assert machine.link.is_symlink(), "the other name needs it"
+    machine.remove(toy, name="shim" if first == "gpu" else "gpu")
+    assert machine.config.read_bytes() == BEFORE
+    assert not machine.link.is_symlink(), "whoever made it"
+
+
+def test_a_link_that_root_has_made_is_enough_for_who_may_not_write_there(machine: Machine) -> None:
+    """Without root: configure wrote the same link anew, and was refused."""
+    machine.link.parent.mkdir(parents=True)
+    machine.link.symlink_to("/usr/sbin/runc")
+    inode = machine.link.lstat().st_ino
+    machine.configure(Toy())
+    machine.remove(Toy())
+    assert machine.link.lstat().st_ino == inode
+
+
+def test_without_a_record_only_the_runtime_goes(machine: Machine) -> None:
+    machine.config.write_bytes(BEFORE + b'\n[runtimes.shim]\npath = "%s"\n' % machine.shim.encode())
+    machine.remove(Toy())
+    assert machine.config.read_bytes() == BEFORE + b"\n"
+
+
+def test_without_a_record_a_runtime_that_is_not_ours_stays(machine: Machine) -> None:
+    other = BEFORE + b'\n[runtimes.shim]\npath = "/usr/sbin/runc"\n'
+    machine.config.write_bytes(other)
+    assert not machine.remove(Toy()).changed
+    assert machine.config.read_bytes() == other
+
+
+def test_remove_finds_the_file_that_configure_was_told(machine: Machine) -> None:
+    toy = Toy()
+    other = machine.root / "srv/toy.toml"
+    other.parent.mkdir()
+    other.write_bytes(BEFORE)
+    machine.configure(toy, config="/srv/toy.toml")
+    assert machine.remove(toy).place.config == "/srv/toy.toml"
+    assert other.read_bytes() == BEFORE
+
+
+def test_of_two_files_remove_takes_the_engines_own_unless_the_other_is_named(machine: Machine) -> None:
+    toy = Toy()
+    other = machine.root / "srv/toy.toml"
+    other.parent.mkdir()
+    other.write_bytes(BEFORE)
+    machine.configure(toy, config="/srv/toy.toml")
+    machine.configure(toy)
+    machine.remove(toy)
+    assert (machine.config.read_bytes(), other.read_bytes() == BEFORE) == (BEFORE, False)
+    machine.remove(toy, config="/srv/toy.toml")
+    assert other.read_bytes() == BEFORE
+
+
+# --- refusals: nothing is changed -------------------------------------------------------------------------------------
+
+
+def test_a_runtime_that_would_be_lost_stops_it(machine: Machine, toy: Toy) -> None:
+    toy.forgets = ("runc",)
+    before = machine.files()
+    with pytest.raises(CdiError, match="runc") as refused:
+        machine.configure(toy, low_level="runc")
+    assert _ids(refused) == ["RUNTIME_LOST"]
+    assert machine.files() == before
+
+
+def test_a_drop_in_that_is_not_seen_stops_it(machine: Machine) -> None:
+    toy = Toy(drop_in=True, forgets=("shim",))
+    before = machine.files()
+    with pytest.raises(CdiError) as refused:
+        machine.configure(toy)
+    assert _ids(refused) == ["DROP_IN_UNUSED"]
+    assert machine.files() == before
+
+
+def test_files_that_the_engine_itself_would_refuse_stop_it(machine: Machine) -> None:
+    """What its own check refuses counted as not asked."""
+
+    class Asked(Toy):
+        def dump(self, host: Host, place: Place, changes: dict[str, bytes | None]) -> Registry | None:
+            return None if changes and refuses else self.read(host.with_files(changes), place)
+
+    before, refuses = machine.files(), True
+    with pytest.raises(CdiError, match="would refuse them") as refused:
+        machine.configure(Asked())
+    assert _ids(refused) == ["ENGINE_CONFIG_SHAPE"]
+    assert machine.files() == before
+    refuses = False
+    assert machine.configure(Asked()).changed
+
+
+def test_a_fault_that_shows_up_afterwards_takes_everything_back(machine: Machine, toy: Toy) -> None:
+    toy.wrong = [Finding("CONFIG_JSON", "new"), Finding("SOURCE_OFF", "a note does not")]
+    before = machine.files()
+    with pytest.raises(CdiError, match="new") as refused:
+        machine.configure(toy)
+    assert _ids(refused) == ["CONFIG_JSON"]
+    assert machine.files() == before
+
+
+def test_a_fault_of_a_second_configure_leaves_what_the_first_one_made(machine: Machine) -> None:
+    """It went back to what was there before the first, so that a runtime in use was gone."""
+
+    class NoDefault(Toy):
+        def faults(self, host: Host, place: Place, registry: Registry, name: str) -> list[Finding]:
+            return [Finding("CONFIG_JSON", "new")] if registry.default == name else []
+
+    toy = NoDefault()
+    machine.configure(toy)
+    configured = machine.files()
+    with pytest.raises(CdiError, match="new"):
+        machine.configure(toy, default=True, low_level="crun", fixed=True)
+    assert machine.files() == configured
+    assert not machine.configure(toy).changed
+    assert machine.configure(toy, low_level="crun", fixed=True).changed
+
+
+def test_when_one_write_fails_the_others_are_taken_back(machine: Machine, toy: Toy) -> None:
+    machine.link.parent.parent.mkdir()
+    before = machine.files()
+    machine.link.parent.write_text("no directory")
+    with pytest.raises(CdiError) as refused:
+        machine.configure(toy)
+    assert _ids(refused) == ["CONFIG_WRITE"]
+    machine.link.parent.unlink()
+    assert machine.files() == before
+
+
+def test_a_backup_that_cannot_be_kept_stops_it(machine: Machine, toy: Toy) -> None:
+    (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).parent.mkdir(parents=True)
+    (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).write_text("no directory")
+    before = machine.files()
+    with pytest.raises(CdiError) as refused:
+        machine.configure(toy)
+    assert _ids(refused) == ["CONFIG_BACKUP"]
+    assert machine.files() == before
+
+
+def test_a_launcher_that_others_can_write_is_refused(machine: Machine, toy: Toy) -> None:
+    before = machine.files()
+    Path(machine.shim).chmod(0o777)
+    with pytest.raises(CdiError) as refused:
+        machine.configure(toy)
+    assert _ids(refused) == ["LAUNCHER_UNTRUSTED"]
+    assert machine.files() == before
+
+
+def test_a_record_that_is_damaged_is_named(machine: Machine) -> None:
+    machine.configure(Toy())
+    (record,) = (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
+    record.write_text("{")
+    with pytest.raises(CdiError, match=record.name) as refused:
+        machine.remove(Toy())
+    assert _ids(refused) == ["CONFIG_BACKUP"]
+
+
+def test_what_was_in_a_secret_file_is_kept_as_secret(machine: Machine) -> None:
+    machine.config.write_bytes(BEFORE + b'\npassword = "x"\n')
+    machine.config.chmod(0o600)
+    machine.configure(Toy())
+    place = machine.root / records.SYSTEM_DIRECTORY.lstrip("/")
+    assert {oct(stat.S_IMODE(path.stat().st_mode)) for path in place.iterdir()} == {"0o600"}
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    assert stat.S_IMODE(machine.config.stat().st_mode) == 0o600
+
+
+def test_a_crash_in_the_middle_leaves_a_way_back(machine: Machine, toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record is complete before the first file changes, so remove works after a kill at any write."""
+    before = machine.files()
+    write, count = files.write, 0
+
+    class Killed(BaseException):
+        pass
+
+    for last in range(1, 4):
+        count = 0
+
+        def dying(path: Any, data: bytes, *, mode: int = 0o644, last: int = last) -> None:
+            nonlocal count
+            count += 1
+            if count > last:
+                raise Killed
+            write(path, data, mode=mode)
+
+        monkeypatch.setattr(files, "write", dying)
+        try:
+            machine.configure(toy)
+        except Killed:
+            pass
+        monkeypatch.setattr(files, "write", write)
+        machine.remove(toy)
+        for path in (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.[0-9]"):
+            path.unlink()  # a copy that no record names
+        assert machine.files() == before, f"killed behind write {last}"
+
+
+# --- what verify says for every engine --------------------------------------------------------------------------------
+
+
+def _found(machine: Machine, toy: Toy) -> dict[str, Finding]:
+    from shim.engines import verify
+
+    place = toy.locate(machine.host)
+    return {finding.id: finding for finding in verify.findings(machine.host, toy, place, "shim")}
+
+
+def test_a_good_registration_has_only_the_note_about_images(machine: Machine, toy: Toy) -> None:
+    machine.configure(toy)
+    assert set(_found(machine, toy)) == {"SOURCE_OFF"}
+
+
+def test_a_handler_that_is_missing_is_named_with_what_is_there(machine: Machine, toy: Toy) -> None:
+    machine.config.write_bytes(BEFORE + b'\n[runtimes.shin]\npath = "/usr/bin/crun"\n')
+    found = _found(machine, toy)["HANDLER_MISSING"]
+    assert found.text == "there is no runtime shim; there are shin, runc"
+
+
+def test_a_program_that_is_missing_is_named(machine: Machine, toy: Toy) -> None:
+    machine.config.write_bytes(BEFORE + b'\n[runtimes.other]\npath = "/opt/gone"\n')
+    assert "/opt/gone" in _found(machine, toy)["RUNTIME_BINARY_MISSING"].text
+
+
+def test_to_be_the_default_is_told_unless_it_was_asked_for(machine: Machine) -> None:
+    toy = Toy()
+    machine.configure(toy)
+    text = machine.config.read_bytes()
+    machine.config.write_bytes(text.replace(b'default = "runc"', b'default = "shim"'))
+    assert "before it was runc" in _found(machine, toy)["RUNTIME_DEFAULT"].text
+    machine.config.write_bytes(text)
+    machine.configure(toy, default=True)
+    assert "RUNTIME_DEFAULT" not in _found(machine, toy)
+
+
+def test_another_default_than_before_is_told(machine: Machine) -> None:
+    toy = Toy()
+    machine.configure(toy)
+    data = machine.config.read_bytes().replace(b'default = "runc"', b'default = "crun"')
+    machine.config.write_bytes(data + b'\n[runtimes.crun]\npath = "/usr/bin/crun"\n')
+    found = _found(machine, toy)
+    assert "it was runc" in found["RUNTIME_DEFAULT"].text
+    assert "/usr/bin/crun" in found["LOWLEVEL_MISMATCH"].text
+
+
+def test_a_low_level_runtime_that_is_gone_is_told(machine: Machine, toy: Toy) -> None:
+    machine.configure(toy)
+    (machine.root / "usr/sbin/runc").unlink()
+    assert "/usr/sbin/runc" in _found(machine, toy)["LOWLEVEL_MISSING"].text
+
+
+def test_a_daemon_that_is_older_than_its_files_must_be_restarted(machine: Machine) -> None:
+    class Running(Toy):
+        def locate(self, host: Host, config: str = "", drop_in: str = "") -> Any:
+            place = super().locate(host, config, drop_in)
+            started = machine.config.stat().st_mtime + age
+            return type(place)("toy", place.config, daemon=Daemon(77, ("toyd",), started))
+
+    age = -10.0
+    found = _found(machine, Running())["RESTART_NEEDED"]
+    assert "77" in found.text
+    assert "systemctl restart toy" in found.remedy
+    age = 10.0
+    assert "RESTART_NEEDED" not in _found(machine, Running())
+
+
+@pytest.mark.parametrize(
+    ("engine", "layout", "command"),
+    [
+        ("crio", "", "systemctl restart crio"),
+        ("containerd", "k3s", "systemctl restart k3s (on an agent: k3s-agent)"),
+        ("containerd", "snap", "microk8s stop && microk8s start"),
+        ("docker", "snap", "snap restart docker"),
+        ("docker", "rootless", "systemctl --user restart docker"),
+    ],
+)
+def test_who_brought_an_engine_restarts_it(engine: str, layout: str, command: str) -> None:
+    assert Place(engine, "/etc/x", layout=layout).restart == command
+
+
+@pytest.mark.parametrize(
+    ("enforcing", "allowed", "told"),
+    [("1", "0 0", True), ("1", "1 1", False), ("0", "0 0", False)],
+    ids=["enforcing, devices forbidden", "enforcing, devices allowed", "permissive"],
+)
+def test_selinux_is_told_where_it_would_refuse(machine: Machine, enforcing: str, allowed: str, told: bool) -> None:
+    place = machine.root / "sys/fs/selinux/booleans"
+    place.mkdir(parents=True)
+    (place / "container_use_devices").write_text(allowed)
+    (place.parent / "enforce").write_text(enforcing)
+    found = _found(machine, Toy())
+    assert ("SELINUX_DEVICES" in found) == told
+    if told:
+        assert found["SELINUX_DEVICES"].remedy == "setsebool -P container_use_devices on"
+
+
+def test_a_source_that_is_on_is_no_note(
+    machine: Machine, toy: Toy, trusted_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.configure(toy)
+    assert "NVIDIA_VISIBLE_DEVICES" in _found(machine, toy)["SOURCE_OFF"].text
+    config = trusted_path / "config.toml"
+    config.write_text('[sources]\nenvironment = "privileged"\n')
+    monkeypatch.setitem(os.environ, "SHIM_CONFIG", str(config))
+    monkeypatch.setitem(__import__("posix").environ, b"SHIM_CONFIG", str(config).encode())
+    assert "SOURCE_OFF" not in _found(machine, toy)
+
+
+def test_a_record_is_json_that_a_person_can_read(machine: Machine) -> None:
+    machine.configure(Toy())
+    (record,) = (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
+    said = json.loads(record.read_text())
+    assert (said["engine"], said["name"], said["files"][0]["path"]) == ("toy", "shim", CONFIG)

@@ -1,0 +1,417 @@
+"""podman: which files count, what registers the shim or its hook, what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.engines import trees
+from unit.engines.trees import LAUNCHER, Machine, tree
+
+from shim.base.findings import CdiError
+from shim.engines import configure, podman
+from shim.engines.configure import Order
+from shim.engines.model import Wanted
+from shim.engines.texts import tomltext
+from shim.host.host import Host
+
+DROP_IN = "/etc/containers/containers.conf.d/99-shim.conf"
+MAIN = "/etc/containers/containers.conf"
+ALICE = {"user": 1000, "environment": {"HOME": "/home/alice"}}
+JSON, NOCGROUP = "runtime_supports_json", "runtime_supports_nocgroup"
+EXAMPLE = Path(__file__).parents[3] / "docs/podman-precreate.json"
+
+
+def machine(
+    name: str = "debian-12", files: dict[str, str] | None = None, version: tuple[int, ...] = (), **who: Any
+) -> Machine:
+    who = {**ALICE, **who} if name == "rootless" else who
+    return Machine(podman, tree("podman", name, files, **who), version)
+
+
+def engine(of: Machine, wanted: Wanted = trees.WANTED) -> dict[str, Any]:
+    """The table [engine] that configure writes."""
+    (text,) = of.texts(wanted).values()
+    found: dict[str, Any] = tomltext.loads(text.decode())["engine"]
+    return found
+
+
+DEFAULTS = [
+    ("append", "crun", "/usr/bin/crun"),
+    ("debian-12", "crun", "/usr/bin/crun"),
+    ("fedora-42", "crun", "/usr/bin/crun"),
+    ("inline", "runc", "/usr/sbin/runc"),
+    ("nvidia-hook", "crun", "/usr/bin/crun"),
+    ("own-runtimes", "youki", "/usr/local/bin/youki"),
+    ("rhel-8", "runc", "/usr/bin/runc"),
+    ("rootless", "runc", "/usr/bin/runc"),
+]
+
+
+@pytest.mark.parametrize(("name", "default", "low_level"), DEFAULTS)
+def test_the_default_runtime_and_its_program_are_found(name: str, default: str, low_level: str) -> None:
+    registry = machine(name).read()
+    assert (registry.default, registry.low_level) == (default, low_level)
+
+
+def test_every_tree_is_in_the_table_above() -> None:
+    assert [name for name, _, _ in DEFAULTS] == trees.names("podman")
+
+
+@pytest.mark.parametrize("name", trees.names("podman"))
+def test_configured_every_former_runtime_is_there_and_ours_besides(name: str) -> None:
+    before, after = machine(name).read(), machine(name).configured().read()
+    assert after.runtimes.keys() == before.runtimes.keys() | {"shim"}
+    assert after.default == before.default
+    assert after.low_level == before.low_level
+
+
+@pytest.mark.parametrize("name", trees.names("podman"))
+@pytest.mark.parametrize(
+    "wanted", [trees.WANTED, Wanted("shim", LAUNCHER, default=True, cdi=True)], ids=["", "default"]
+)
+def test_a_second_time_nothing_changes(name: str, wanted: Wanted) -> None:
+    once = machine(name).configured(wanted)
+    assert once.texts(wanted) == {once.place.drop_in: once.host.read(once.place.drop_in)}
+
+
+@pytest.mark.parametrize("name", trees.names("podman"))
+def test_it_works_without_a_fault_of_its_own(name: str) -> None:
+    assert set(machine(name).configured().ids()) <= {"HOOK_DOUBLE"}
+
+
+def test_the_default_stays_unless_it_is_asked_for() -> None:
+    assert "runtime" not in engine(machine())
+    assert engine(machine(), Wanted("shim", LAUNCHER, default=True))["runtime"] == "shim"
+
+
+# --- lists by name ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "json_list", "nocgroup"),
+    [
+        ("rhel-8", ["crun", "runc", "shim"], None),  # runc knows no --cgroup-manager
+        ("own-runtimes", ["crun", "runc", "youki", "shim"], ["crun", "youki", "shim"]),
+        ("append", ["crun", "runc", "kata", "runsc", "youki", "krun", "runsc-kvm", "shim"], ["crun", "krun", "shim"]),
+        ("rootless", ["crun", "runc", "kata", "shim"], None),
+    ],
+)
+def test_a_list_is_written_whole_with_what_other_files_put_there(
+    name: str, json_list: list[str], nocgroup: list[str] | None
+) -> None:
+    written = engine(machine(name))
+    assert written[JSON] == json_list
+    assert written.get(NOCGROUP) == nocgroup
+
+
+def test_a_runtime_of_which_podman_knows_nothing_gives_us_no_place_in_a_list() -> None:
+    text = '[engine]\nruntime = "mine"\n[engine.runtimes]\nmine = ["/usr/bin/crun"]\n'
+    assert engine(machine("fedora-42", {MAIN: text})) == {"runtimes": {"shim": [LAUNCHER]}}
+
+
+def test_a_low_level_runtime_of_its_own_decides_the_lists() -> None:
+    """runc knows no --cgroup-manager disabled, whatever podman's default runtime is."""
+    with_runc = Wanted("shim", LAUNCHER, low_level="/usr/sbin/runc")
+    assert NOCGROUP in engine(machine("fedora-42"))
+    assert NOCGROUP not in engine(machine("fedora-42"), with_runc)
+    assert engine(machine("fedora-42"), with_runc)[JSON][-1] == "shim"
+
+
+def test_a_name_that_the_main_file_adds_later_is_lost_and_that_is_said() -> None:
+    later = machine("rhel-8").configured()
+    changed = (later.host.read(MAIN) or b"").replace(b'"runc"]', b'"runc", "kata"]')
+    later.host = later.host.with_files({MAIN: changed})
+    (found,) = later.faults()
+    assert (found.id, found.path, found.line) == ("RUNTIME_JSON", DROP_IN, 4)
+    assert "has lost kata" in found.text
+    again = later.configured()
+    assert again.ids() == []
+    assert b'"kata", "shim"]' in (again.host.read(DROP_IN) or b"")
+
+
+def test_a_later_list_without_our_name_is_reported() -> None:
+    of = machine(
+        files={"/etc/containers/containers.conf.d/99-zz.conf": f'[engine]\n{JSON} = ["crun", "runc"]\n'}
+    ).configured()
+    (found,) = of.faults()
+    assert (found.id, found.path, found.line) == ("RUNTIME_JSON", "/etc/containers/containers.conf.d/99-zz.conf", 2)
+    assert "shim is not in runtime_supports_json" in found.text
+
+
+def test_the_spelling_of_the_manual_has_no_effect() -> None:
+    of = machine(files={MAIN: '[engine]\nruntime_supports_nocgroups = ["crun", "shim"]\n'})
+    (found,) = of.faults()
+    assert (found.id, found.line, found.remedy) == ("RUNTIME_JSON", 2, "write runtime_supports_nocgroup")
+    assert engine(of)[NOCGROUP] == ["crun", "krun", "shim"]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def files_of(of: Machine) -> list[str]:
+    return of.read().files
+
+
+ALL = {
+    f"{where}{name}": f'[engine]\nruntime = "{number}"\n'
+    for number, (where, name) in enumerate(
+        [
+            ("/usr/share/containers/", "containers.conf"),
+            ("/usr/share/containers/", "containers.conf.d/10.conf"),
+            ("/usr/share/containers/", "containers.rootful.conf.d/20.conf"),
+            ("/etc/containers/", "containers.conf"),
+            ("/etc/containers/", "containers.conf.d/10.conf"),
+            ("/etc/containers/", "containers.conf.d/50.conf"),
+            ("/etc/containers/", "containers.conf.d/99.txt"),
+            ("/etc/containers/", "containers.rootless.conf.d/1000/40.conf"),
+            ("/etc/containers/", "containers.rootless.conf.d/40.conf"),
+            ("/root/.config/containers/", "containers.conf"),
+            ("/root/.config/containers/", "containers.conf.d/60.conf"),
+            ("/home/alice/.config/containers/", "containers.conf"),
+            ("/home/alice/.config/containers/", "containers.conf.d/30.conf"),
+        ]
+    )
+}
+ROOT: dict[str, Any] = {"user": 0, "environment": {"HOME": "/root"}}
+SYSTEM = [
+    "/usr/share/containers/containers.conf",
+    "/etc/containers/containers.conf",
+    "/etc/containers/containers.conf.d/10.conf",
+    "/etc/containers/containers.conf.d/50.conf",
+]
+
+
+@pytest.mark.parametrize(
+    ("version", "who", "expected"),
+    [
+        ((), ROOT, SYSTEM),
+        ((4, 3, 1), ROOT, SYSTEM),
+        (
+            (5, 4, 2),
+            ROOT,
+            [*SYSTEM, "/root/.config/containers/containers.conf", "/root/.config/containers/containers.conf.d/60.conf"],
+        ),
+        (
+            (4, 3, 1),
+            ALICE,
+            [
+                *SYSTEM,
+                "/home/alice/.config/containers/containers.conf",
+                "/home/alice/.config/containers/containers.conf.d/30.conf",
+            ],
+        ),
+        (
+            (6, 0, 0),
+            ROOT,
+            [
+                "/root/.config/containers/containers.conf",
+                "/etc/containers/containers.conf.d/10.conf",
+                "/usr/share/containers/containers.rootful.conf.d/20.conf",
+                "/etc/containers/containers.conf.d/50.conf",
+                "/root/.config/containers/containers.conf.d/60.conf",
+            ],
+        ),
+        (
+            (6, 0, 0),
+            ALICE,
+            [
+                "/home/alice/.config/containers/containers.conf",
+                "/etc/containers/containers.conf.d/10.conf",
+                "/home/alice/.config/containers/containers.conf.d/30.conf",
+                "/etc/containers/containers.rootless.conf.d/40.conf",
+                "/etc/containers/containers.conf.d/50.conf",
+            ],
+        ),
+    ],
+)
+def test_the_files_depend_on_version_and_caller(version: tuple[int, ...], who: Any, expected: list[str]) -> None:
+    assert files_of(machine("debian-12", ALL, version, **who)) == expected
+
+
+def test_containers_conf_of_the_environment_is_the_only_file() -> None:
+    files = {"/srv/c.conf": '[engine]\nruntime = "runc"\n', "/srv/o.conf": '[engine]\nruntime = "crun"\n'}
+    environment = {"CONTAINERS_CONF": "/srv/c.conf", "CONTAINERS_CONF_OVERRIDE": "/srv/o.conf"}
+    old = machine(files=files, version=(4, 3, 1), environment=environment)
+    new = machine(files=files, version=(4, 9, 0), environment=environment)
+    assert (files_of(old), old.read().default) == (["/srv/c.conf"], "runc")
+    assert (files_of(new), new.read().default) == (["/srv/c.conf", "/srv/o.conf"], "crun")
+    assert old.place.drop_in == ""
+    assert list(old.texts()) == ["/srv/c.conf"]
+    assert old.ids() == ["ENGINE_CONFIG_OTHER"]
+
+
+def test_a_podman_without_drop_ins_gets_our_keys_into_its_main_file() -> None:
+    of = machine("rhel-8", version=(3, 0, 1))
+    after = of.texts()[MAIN].decode()
+    assert '["crun", "runc", "shim"]\t# not the others' in after
+    assert after.startswith("# Managed by Ansible")
+    assert after.endswith('\n[engine.runtimes]\n  shim = ["/usr/local/bin/shim"]'), (
+        "as before without a last line break"
+    )
+    assert of.configured().texts() == {MAIN: after.encode()}
+
+
+@pytest.mark.parametrize(
+    ("config", "drop_in"),
+    [
+        ("", "/etc/containers/99-shim.conf"),
+        ("", "/etc/containers/containers.conf.d/99-shim.toml"),
+        ("/srv/c.conf", "/srv/c.conf.d/99-shim.conf"),
+    ],
+)
+def test_a_drop_in_that_podman_would_not_read_is_refused(config: str, drop_in: str) -> None:
+    with pytest.raises(CdiError) as caught:
+        Machine(podman, tree("podman", "debian-12"), config=config, drop_in=drop_in)
+    assert [one.id for one in caught.value.findings] == ["DROP_IN_UNUSED"]
+
+
+def test_without_root_it_goes_into_the_users_own_files() -> None:
+    assert machine("rootless").place.drop_in == "/home/alice/.config/containers/containers.conf.d/99-shim.conf"
+    xdg = machine("debian-12", user=1000, environment={"XDG_CONFIG_HOME": "/cfg"})
+    assert (xdg.place.drop_in, xdg.place.layout) == ("/cfg/containers/containers.conf.d/99-shim.conf", "rootless")
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "cdi", "directories"),
+    [
+        ((4, 0, 2), "", False, ("/etc/cdi", "/var/run/cdi")),
+        ((4, 3, 1), "cdi_spec_dirs = []", True, ("/etc/cdi", "/var/run/cdi")),  # a key that 4.3 does not know
+        ((5, 5, 0), "cdi_spec_dirs = []", False, ()),
+        ((5, 8, 0), 'cdi_spec_dirs = ["/srv/cdi"]', True, ("/srv/cdi",)),
+    ],
+)
+def test_cdi_of_podman(version: tuple[int, ...], text: str, cdi: bool, directories: tuple[str, ...]) -> None:
+    of = machine(files={MAIN: f"[engine]\n{text}\n"}, version=version)
+    assert (of.read().cdi, of.read().spec_dirs) == (cdi, directories)
+    assert of.ids() == ([] if cdi else ["CDI_OFF"])
+    assert (of.configured(Wanted("shim", LAUNCHER, cdi=True)).read().cdi) is (version > (4, 1))
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "version"),
+    [
+        ('[engine]\nruntime = ["crun"]\n', 2, ()),
+        ('[engine.runtimes]\nshim = "/usr/local/bin/shim"\n', 2, ()),
+        (f'[engine]\n{JSON} = ["crun", {{append = true}}]\n', 2, (4, 3, 1)),
+        (f"[engine]\n{JSON} = true\n", 2, (5, 0)),
+    ],
+)
+def test_a_value_of_another_type_is_reported_with_its_line(text: str, line: int, version: tuple[int, ...]) -> None:
+    (found,) = machine(files={MAIN: text}, version=version).faults()
+    assert (found.id, found.path, found.line) == ("CONFIG_TYPE", MAIN, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('[runtimes]\nshim = ["/x"]\n', 1),
+        ('runtime = "shim"\n', 1),
+        ('[containers]\nlog_driver = "k8s-file"\n[containers.runtimes]\nshim = ["/x"]\n', 3),
+    ],
+)
+def test_a_key_where_podman_looks_for_none_is_reported(text: str, line: int) -> None:
+    (found,) = machine(files={MAIN: text}).faults()
+    assert (found.id, found.path, found.line) == ("CONFIG_DEAD_SECTION", MAIN, line)
+
+
+def test_a_drop_in_with_another_ending_is_of_no_effect() -> None:
+    path = "/etc/containers/containers.conf.d/shim.toml"
+    (found,) = machine(files={path: '[engine.runtimes]\nshim = ["/usr/local/bin/shim"]\n'}).faults()
+    assert (found.id, found.path, found.line) == ("DROP_IN_UNUSED", path, 2)
+
+
+def test_a_default_runtime_that_is_nowhere_is_reported() -> None:
+    (found,) = machine(files={MAIN: '[engine]\nruntime = "crum"\n'}).faults()
+    assert found.id == "HANDLER_MISSING"
+    assert found.text.endswith("there are crun, runc")
+
+
+def test_a_default_runtime_may_be_a_path() -> None:
+    of = machine(files={MAIN: '[engine]\nruntime = "/usr/sbin/runc"\n'})
+    assert (of.ids(), of.read().low_level) == ([], "/usr/sbin/runc")
+
+
+@pytest.mark.parametrize(
+    ("paths", "path"),
+    [
+        ('["/opt/none", "/usr/sbin/runc"]', "/usr/sbin/runc"),
+        ('["/opt/none"]', "/usr/bin/crun"),  # then the name in PATH
+    ],
+)
+def test_of_a_runtimes_paths_the_first_that_exists_counts(paths: str, path: str) -> None:
+    assert machine(files={MAIN: f"[engine.runtimes]\ncrun = {paths}\n"}).read().runtimes["crun"].path == path
+
+
+# --- the precreate hook -----------------------------------------------------------------------------------------------
+
+HOOK = "/etc/containers/oci/hooks.d/shim-precreate.json"
+
+
+def test_the_hook_is_the_file_of_the_documentation() -> None:
+    assert json.loads(machine().texts(steps="hook_edits")[HOOK]) == json.loads(EXAMPLE.read_text())
+
+
+@pytest.mark.parametrize(
+    ("text", "directories"),
+    [
+        ("", ["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"]),
+        ('[engine]\nhooks_dir = ["/opt/hooks"]\n', ["/opt/hooks", "/etc/containers/oci/hooks.d"]),
+    ],
+)
+def test_its_directory_is_named_beside_those_that_were_read(text: str, directories: list[str]) -> None:
+    of = machine(files={MAIN: text})
+    assert tomltext.loads(of.texts(steps="hook_edits")[DROP_IN].decode())["engine"] == {"hooks_dir": directories}
+    once = of.configured(steps="hook_edits")
+    assert once.texts(steps="hook_edits") == {HOOK: once.host.read(HOOK)}
+
+
+def test_where_its_directory_is_named_already_the_hook_is_enough() -> None:
+    named = {MAIN: '[engine]\nhooks_dir = ["/etc/containers/oci/hooks.d"]\n'}
+    assert list(machine(files=named).texts(steps="hook_edits")) == [HOOK]
+
+
+def test_without_root_the_hook_lies_with_the_user() -> None:
+    own = "/home/alice/.config/containers"
+    assert list(machine("rootless").texts(steps="hook_edits")) == [
+        f"{own}/oci/hooks.d/shim-precreate.json",
+        f"{own}/containers.conf.d/99-shim.conf",
+    ]
+
+
+def test_hook_and_runtime_at_once_are_reported() -> None:
+    hooked = machine().configured(steps="hook_edits")
+    assert hooked.ids() == []
+    (found,) = hooked.configured().faults()
+    assert (found.id, found.path) == ("HOOK_DOUBLE", HOOK)
+
+
+def test_a_vendors_hook_injects_a_second_time() -> None:
+    (found,) = machine("nvidia-hook").faults()
+    assert (found.id, found.path) == ("HOOK_DOUBLE", "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json")
+
+
+def test_a_vendors_hook_in_a_directory_that_is_not_read_is_not_reported() -> None:
+    assert machine("nvidia-hook", {MAIN: "[engine]\nhooks_dir = []\n"}).ids() == []
+
+
+def test_configured_as_a_hook_it_is_verified_as_one_and_removed_whole(trusted_path: Path, shim_path: Path) -> None:
+    root = trusted_path / "root"
+    shutil.copytree(trees.CONFIGS / "podman/rhel-8", root)
+    installed = root / str(shim_path.parent.parent)[1:]
+    installed.parent.mkdir(parents=True)
+    installed.symlink_to(shim_path.parent.parent)
+    (root / "usr/bin/python3").touch(0o755)
+    host = Host(str(root), daemons=[])
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    done = configure.configure(host, podman, Order(path=str(shim_path), hook=True))
+    assert sorted(done.after) == [DROP_IN, HOOK]
+    assert "HANDLER_MISSING" not in {one.id for one in done.findings}
+    assert configure.remove(host, podman, Order()).changed
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before

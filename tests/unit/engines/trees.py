@@ -1,0 +1,79 @@
+"""Machines for tests of shim.engines: the small root trees of tests/configs, with changes of a test's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shim.base.findings import Finding
+from shim.engines.model import Place, Registry, Wanted
+from shim.engines.texts import edits
+from shim.host.host import Daemon, Host
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+LAUNCHER = "/usr/local/bin/shim"
+WANTED = Wanted("shim", LAUNCHER)
+
+
+def names(engine: str) -> list[str]:
+    """The trees of an engine."""
+    return sorted(path.name for path in (CONFIGS / engine).iterdir())
+
+
+def tree(engine: str, name: str, files: dict[str, str] | None = None, daemon: tuple[str, ...] = (), **who: Any) -> Host:
+    """The machine of a tree.
+
+    Arguments:
+        engine, name: the tree.
+        files: path -> text of files that the test adds or replaces.
+        daemon: the command line of the engine's daemon, when it runs.
+        who: user and environment of the caller.
+    """
+    daemons = [Daemon(7, daemon, 0.0)] if daemon else []
+    texts = {path: text.encode() for path, text in (files or {}).items()}
+    return Host(str(CONFIGS / engine / name), texts, daemons, **who)
+
+
+class Machine:
+    """An engine's module on a machine.
+
+    Arguments:
+        engine: the module.
+        host: the machine.
+        version: the version of the engine's program, when it matters.
+        place: what locate was told.
+    """
+
+    def __init__(self, engine: Any, host: Host, version: tuple[int, ...] = (), **place: str) -> None:
+        self.engine, self.host = engine, host
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Host, "version", lambda _host, _program: version)  # no program runs in a tree
+            self.place: Place = engine.locate(self.host, **place)
+
+    def read(self) -> Registry:
+        """The configuration as it is."""
+        registry: Registry = self.engine.read(self.host, self.place)
+        return registry
+
+    def texts(self, wanted: Wanted = WANTED, steps: str = "edits") -> dict[str, bytes]:
+        """The files as they are after the edits that register the runtime."""
+        described = getattr(self.engine, steps)(self.host, self.place, self.read(), wanted)
+        return edits.apply(described, {one.path: self.host.read(one.path) for one in described})
+
+    def configured(self, wanted: Wanted = WANTED, steps: str = "edits") -> Machine:
+        """The same machine with these edits made."""
+        other = object.__new__(Machine)
+        other.engine, other.place = self.engine, self.place
+        other.host = self.host.with_files(self.texts(wanted, steps))
+        return other
+
+    def faults(self, name: str = "shim") -> list[Finding]:
+        """What is wrong, with what was found while reading."""
+        registry = self.read()
+        return [*registry.findings, *self.engine.faults(self.host, self.place, registry, name)]
+
+    def ids(self, name: str = "shim") -> list[str]:
+        """The ids of faults."""
+        return [one.id for one in self.faults(name)]
