@@ -130,6 +130,16 @@ TABLE: dict[str, tuple[str, str]] = {
     "RUNTIME_ANNOTATIONS": (WARNING, 'set container_annotations = ["cdi.k8s.io/*"]; `shim runtime configure` does'),
     "POD_REQUESTS": (ERROR, "take the pattern out of pod_annotations; container_annotations is enough"),
     "RUNTIME_JSON": (WARNING, "run `shim runtime configure --engine podman` anew"),
+    "PODMAN_ANNOTATIONS": (
+        WARNING,
+        "ask by `podman --runtime shim --runtime-flag device=KIND=NAME run …`, or install podman 4.6 or later",
+    ),
+    "PODMAN_HOOK": (
+        ERROR,
+        "register the runtime (`shim runtime configure --engine podman`) and ask by "
+        "`podman --runtime shim --runtime-flag device=KIND=NAME run …`, or install podman 4.6 or later",
+    ),
+    "PODMAN_CHANGED": (ERROR, "run `shim runtime configure --engine podman` again"),
     "HOOK_DOUBLE": (WARNING, "remove the hook's file, unless its containers ask for no device by CDI names"),
     "LAUNCHER_UNTRUSTED": (
         ERROR,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from shim.base import files
 from shim.base.findings import CdiError
 from shim.base.paths import parent
-from shim.engines.records import File, Record, digest, every, find, forget, refused, save
+from shim.engines.records import File, Record, digest, every, find, forget, make_directory, refused, save
 from shim.engines.texts.edits import revert
 
 if TYPE_CHECKING:
@@ -72,8 +72,12 @@ def restored(host: Host, record: Record) -> dict[str, bytes | None]:
         CdiError: ENGINE_CONFIG_SYNTAX or ENGINE_CONFIG_SHAPE, for a file that was changed since and cannot be read.
     """
     contents: dict[str, bytes | None] = {}
+    others = [other for other in every(host) if other.key != record.key]
     for file in record.files:
-        contents[file.path] = without(file, host.read(file.path))
+        now = host.read(file.path)
+        # a file of ours that another runtime needs as well stays; what is in it is as new as the latest configure
+        is_shared = file.is_whole and any(other.file(file.path) for other in others)
+        contents[file.path] = now if is_shared else without(file, now)
     return contents
 
 
@@ -145,7 +149,7 @@ def put(host: Host, path: str, data: bytes | None) -> None:
         if data is None:
             real.unlink(missing_ok=True)
             return
-        real.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_directory(real.parent)
         files.write(real, data)
     except (OSError, ValueError) as error:
         raise refused("CONFIG_WRITE", "it cannot be written", error, path) from None
@@ -160,7 +164,7 @@ def point(host: Host, link: str, target: str | None) -> None:
         if target is None:
             real.unlink(missing_ok=True)
             return
-        real.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_directory(real.parent)
         temporary = real.with_name(f".{real.name}.{os.getpid()}")
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(target)

@@ -141,6 +141,7 @@ class Registry:
             unqualified name looked up on the host), "" when none is found.
         cdi: whether the engine injects CDI devices by itself; None when that cannot be told.
         spec_dirs: spec directories of the engine's own CDI support, the most important last; () when unknown.
+        hook: the OCI hook by which the engine calls shim without a runtime of ours, "" when there is none.
         document: the merged configuration.
         files: that were read, in order.
         findings: met while reading.
@@ -152,6 +153,7 @@ class Registry:
     low_level: str = ""
     cdi: bool | None = None
     spec_dirs: tuple[str, ...] = ()
+    hook: str = ""
     document: dict[str, Any] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

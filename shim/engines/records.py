@@ -43,6 +43,11 @@ class File:
     before: bytes | None
     after: str
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is ours alone, not an engine's file with keys of ours in it."""
+        return all(edit.form == "text" for edit in self.edits)
+
 
 @dataclass
 class Record:
@@ -118,7 +123,7 @@ def save(host: Host, record: Record) -> None:
     said = {"format": FORMAT, **asdict(record), "files": []}
     try:
         place = host.real(directory())
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(place)
         place.chmod(0o700)
         for number, file in enumerate(record.files):
             copy = None if file.before is None else f"{top}.{number}"
@@ -129,6 +134,14 @@ def save(host: Host, record: Record) -> None:
         files.write(host.real(f"{top}.json"), json.dumps(said, indent=1).encode(), mode=0o600)
     except (OSError, ValueError) as error:
         raise refused("CONFIG_BACKUP", "what the files were cannot be kept", error, f"{top}.json") from None
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory, and those above it, with mode 0755 whatever the umask is. Raises OSError."""
+    if not path.is_dir():
+        make_directory(path.parent)
+        path.mkdir(exist_ok=True)
+        path.chmod(0o755)
 
 
 def forget(host: Host, record: Record) -> None:

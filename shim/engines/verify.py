@@ -46,7 +46,7 @@ def findings(host: Host, engine: Engine, place: Place, name: str) -> list[Findin
 
 
 def _runtimes(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
-    if name not in registry.runtimes and not _is_hooked(host, place, name):
+    if name not in registry.runtimes and not _is_hooked(host, registry, name):
         yield Finding(
             "HANDLER_MISSING", f"there is no runtime {name}; there are {registry.near(name)}", path=place.config
         )
@@ -58,10 +58,10 @@ def _runtimes(host: Host, place: Place, registry: Registry, name: str) -> Iterat
             yield Finding("RUNTIME_BINARY_MISSING", text, path=runtime.file, line=runtime.line)
 
 
-def _is_hooked(host: Host, place: Place, name: str) -> bool:
-    """Whether it was the precreate hook that configure registered, which is no runtime."""
-    record = records.find(host, place.engine, place.config, name)
-    return record is not None and any(edit.form == "text" for file in record.files for edit in file.edits)
+def _is_hooked(host: Host, registry: Registry, name: str) -> bool:
+    """Whether a hook is what configure registered under this name; a hook that was made by hand has no name."""
+    names = [record.name for record in records.every(host) if record.file(registry.hook)]
+    return bool(registry.hook) and (not names or name in names)
 
 
 def _launcher(host: Host, runtime: Runtime) -> list[Finding]:

@@ -143,6 +143,27 @@ class Host:
         except OSError:
             return 0.0
 
+    def status(self, path: str) -> os.stat_result | None:
+        """What stat(2) says about a file, None when it is missing; whatever `with_files` gave it."""
+        try:
+            return self.real(path).stat()
+        except (OSError, ValueError):
+            return None
+
+    def is_overlaid(self, path: str) -> bool:
+        """Whether `with_files` gave this file its content."""
+        return path in self._files
+
+    def every(self, name: str) -> list[str]:
+        """The programs of this name in the launcher's six directories, then in our own PATH; each file once."""
+        places = dict.fromkeys([*DIRECTORIES, *self.environment.get("PATH", "").split(":")])
+        found: dict[tuple[int, int], str] = {}
+        for path in (f"{place}/{name}" for place in places if place.startswith("/")):
+            status = self.status(path) if self._is_program(path) else None
+            if status:
+                found.setdefault((status.st_dev, status.st_ino), path)
+        return list(found.values())
+
     def find(self, *names: str, path: str = "") -> str:
         """The first program of these names.
 

@@ -6,7 +6,7 @@ calls it, and it starts no process. `shim runtime configure` asks each podman on
 program's file by device, inode, size and time of modification: after an upgrade the file is another one, and nothing is
 known about it until configure has run again.
 
-The record is a text file, one line a program, the time in nanoseconds since 1970:
+The record is a text file, mode 0644, one line a program, the time in nanoseconds since 1970:
 
     DEV INO SIZE MTIME_NS VERSION PATH
 
@@ -122,61 +122,29 @@ def known_version(status: posix.stat_result, files: Iterable[str] | None = None)
 def read(file: str) -> list[Program]:
     """The programs of a record, none where it is missing, cannot be read, or could have been written by others."""
     try:
-        if not _counts(file):
-            return []
-        lines = _read(file).split("\n")
+        return parse(_read(file)) if _counts(file) else []
     except (OSError, ValueError):
         return []
-    programs = []
+
+
+def text(programs: Iterable[Program]) -> str:
+    """The content of a record. Raises ValueError for a program whose path no line can hold."""
+    lines = [str(program) for program in programs]
     for line in lines:
+        if "\n" in line or str(Program.parse(line)) != line:
+            raise ValueError(f"{line!r} cannot be recorded")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def parse(content: str) -> list[Program]:
+    """The programs in the content of a record; lines in another form are passed over."""
+    programs = []
+    for line in content.split("\n"):
         try:
             programs.append(Program.parse(line))
         except ValueError:
             continue
     return programs
-
-
-def remember(file: str, path: str, status: posix.stat_result, version: tuple[int, ...]) -> None:
-    """Record the version of a program, in place of what was recorded for the same path. Not for the create path.
-
-    Arguments:
-        file: the record; its directory is made where it is missing.
-        path: the program, absolute.
-        status: of the program's file, taken before it was asked for its version: one replaced meanwhile is another.
-        version: what it answered.
-    Raises:
-        OSError: the record cannot be written.
-        ValueError: the path is none that a line can hold.
-    """
-    line = str(Program(status, version, path))
-    if "\n" in path or str(Program.parse(line)) != line:
-        raise ValueError(f"{path!r} cannot be recorded")
-    _write(file, [*(str(program) for program in read(file) if program.path != path), line])
-
-
-def forget(file: str, path: str) -> None:
-    """Remove what is recorded for a path, and the record with its last line. Not for the create path.
-
-    Raises:
-        OSError: the record cannot be written.
-    """
-    programs = read(file)
-    left = [str(program) for program in programs if program.path != path]
-    if len(left) < len(programs):
-        if left:
-            _write(file, left)
-        else:
-            posix.unlink(file)
-
-
-def _write(file: str, lines: list[str]) -> None:
-    import os  # late, like the next: not for the create path
-
-    from shim.base import files
-
-    directory = os.path.dirname(file)
-    os.makedirs(directory, mode=0o755 if file == SYSTEM_FILE else 0o700, exist_ok=True)
-    files.write(file, "\n".join([*lines, ""]).encode("utf-8", "surrogateescape"))
 
 
 def _identity(status: posix.stat_result) -> tuple[int, int, int, int]:

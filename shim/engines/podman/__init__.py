@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from shim.base.findings import CdiError, Finding
 from shim.engines import hooksd, launcher, layers
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
-from shim.engines.podman import checks
+from shim.engines.podman import checks, programs
 from shim.engines.texts import tomltext
 
 if TYPE_CHECKING:
@@ -107,33 +107,41 @@ def read(host: Host, place: Place) -> Registry:
     default = registry.runtimes.get(registry.default)
     registry.low_level = host.find(default.path) if default else host.find(written) if written else ""
     appends = not place.version or place.version >= _APPENDS
+    hooks = hooksd.read(host, names(found, "hooks_dir", _HOOKS))
+    registry.hook = next((hook.path for hook in hooks if hook.is_ours), "")
     registry.findings = [*checks.mistyped(found, appends=appends), *checks.dead(found)]
     return registry
 
 
 def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
-    """The keys that register a runtime, in a drop-in or, where podman reads none, in the main file."""
+    """The keys that register a runtime, in a drop-in or, where podman reads none, in the main file.
+
+    The versions of the podman programs are recorded as well: they decide whether annotations count.
+    """
     steps = [Put(("engine", key), value) for key, value in _lists(host, place, wanted.name, wanted.low_level).items()]
     if wanted.default:
         steps.insert(0, Put(("engine", "runtime"), wanted.name))
     if wanted.cdi and not registry.spec_dirs:
         steps.append(Put(("engine", "cdi_spec_dirs"), [*_SPEC_DIRS]))
     steps.append(Put((*_RUNTIMES, wanted.name), [wanted.path]))
-    return [Edit(place.drop_in or place.config, "toml", tuple(steps), head=_HEAD)]
+    return [Edit(place.drop_in or place.config, "toml", tuple(steps), head=_HEAD), *programs.record(host)]
 
 
 def hook_edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
     """The precreate hook, with which no other runtime is needed; its directory in containers.conf if it is not there.
 
     Arguments: as of `model.Engine.edits`; of `wanted` the path alone counts.
+    Raises:
+        CdiError: PODMAN_HOOK under a podman that copies annotations of images.
     """
+    programs.refuse_hook(host)
     directory = _hooks_directory(host)
     there = names(layers.read(host, registry.files, _MAPS), "hooks_dir", _HOOKS)
-    hook = Edit(f"{directory}/{_HOOK}", "text", head=hooksd.precreate(wanted.path))
-    if directory in there:
-        return [hook]
-    key = Put(("engine", "hooks_dir"), [*there, directory])
-    return [hook, Edit(place.drop_in or place.config, "toml", (key,), head=_HEAD)]
+    result = [Edit(f"{directory}/{_HOOK}", "text", head=hooksd.precreate(wanted.path)), *programs.record(host)]
+    if directory not in there:
+        key = Put(("engine", "hooks_dir"), [*there, directory])
+        result.append(Edit(place.drop_in or place.config, "toml", (key,), head=_HEAD))
+    return result
 
 
 def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
@@ -146,6 +154,7 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[
         *checks.unused(host, place, registry, name),
         *checks.missing_default(host, registry),
         *hooksd.doubles(hooks, name if is_there else ""),
+        *programs.faults(host, name if is_there else "", hooks),
     ]
     if is_there:
         wanted = _lists(host, place, name, launcher.becomes(host, registry.runtimes[name].path))

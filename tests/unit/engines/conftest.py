@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from unit.engines import trees
 
 from shim.engines import records
+from shim.host.host import Host
 
 
 @pytest.fixture
@@ -32,3 +34,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     place = tmp_path / "state"
     monkeypatch.setattr(records, "SYSTEM_DIRECTORY", str(place))
     yield place
+
+
+@pytest.fixture
+def stub_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of the trees in tests/configs have the versions that they would say."""
+    monkeypatch.setattr(Host, "version", trees.stub_version)

@@ -46,6 +46,7 @@ DEFAULTS = [
     ("inline", "runc", "/usr/sbin/runc"),
     ("nvidia-hook", "crun", "/usr/bin/crun"),
     ("own-runtimes", "youki", "/usr/local/bin/youki"),
+    ("podman-6", "crun", "/usr/bin/crun"),
     ("rhel-8", "runc", "/usr/bin/runc"),
     ("rootless", "runc", "/usr/bin/runc"),
 ]

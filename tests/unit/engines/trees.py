@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,13 @@ def tree(engine: str, name: str, files: dict[str, str] | None = None, daemon: tu
     daemons = [Daemon(7, daemon, 0.0)] if daemon else []
     texts = {path: text.encode() for path, text in (files or {}).items()}
     return Host(str(CONFIGS / engine / name), texts, daemons, **who)
+
+
+def stub_version(host: Host, program: str) -> tuple[int, ...]:
+    """The version that a program of a tree would say; nothing of a tree is ever started. () where it says none."""
+    text = host.real(program).read_text() if program and host.root != "/" and host.exists(program) else ""
+    found = re.fullmatch(r"#!/bin/sh\necho \w+ version ([0-9.]+)\n", text)
+    return tuple(map(int, found[1].split("."))) if found else ()
 
 
 class Machine:

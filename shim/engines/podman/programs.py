@@ -1,0 +1,117 @@
+"""The podman programs of this host: which of them copy annotations of images, and the record of their versions.
+
+Podman before 4.6 copies the annotations of an image's manifest into a container's config.json, where nothing tells them
+from those of the command line. So the create path lets annotations of a podman count only where its version is recorded
+(shim.host.podman_programs), and `shim runtime configure` records it, since a create starts no process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shim.base.findings import CdiError, Finding
+from shim.engines.model import Edit
+from shim.host import identity, podman_programs
+from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS, Program, version_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from shim.engines.hooksd import HookFile
+    from shim.host.host import Host
+
+_HAS_DEVICE = (4, 1)  # `podman run --device VENDOR/CLASS=NAME`
+
+
+def found(host: Host) -> list[Program]:
+    """The podman programs of a host that say which version they are, but those whose path no line of a record holds."""
+    programs = []
+    for path in filter(str.isprintable, host.every("podman")):
+        status = host.status(path)  # before it is asked: a program replaced meanwhile is another one
+        version = host.version(path)
+        if status and version:
+            programs.append(Program(status, version, path))
+    return programs
+
+
+def record(host: Host) -> list[Edit]:
+    """The edit that records the versions of all podman programs; none where no program says its version."""
+    file, programs = _files(host)[0], found(host)
+    if not programs:
+        return []
+    paths = {program.path for program in programs}
+    others = [one for one in _recorded(host, file) if one.path not in paths and _is_there(host, one)]
+    return [Edit(file, "text", head=podman_programs.text([*others, *programs]))]
+
+
+def refuse_hook(host: Host) -> None:
+    """Refuse a precreate hook under a podman that copies annotations of images. Raises CdiError: PODMAN_HOOK."""
+    wrong = [_unsafe_hook(program) for program in found(host) if program.version < TAKES_NO_IMAGE_ANNOTATIONS]
+    if wrong:
+        raise CdiError(wrong)
+
+
+def faults(host: Host, name: str, hooks: Sequence[HookFile]) -> Iterator[Finding]:
+    """Programs under which annotations do not count, and those that configure has not seen.
+
+    Arguments:
+        host: the machine.
+        name: of the runtime, "" when none is registered.
+        hooks: the OCI hooks that podman runs.
+    """
+    ours = [hook.path for hook in hooks if hook.is_ours]
+    known = [program for file in _files(host) for program in _recorded(host, file)]
+    for program in found(host) if name or ours else ():
+        if program.version < TAKES_NO_IMAGE_ANNOTATIONS:
+            yield from (_unsafe_hook(program, path) for path in ours)
+            yield from [_image_annotations(program, name)] if name else []
+        elif str(program) not in {str(one) for one in known}:
+            yield _unknown(program, next((one for one in known if one.path == program.path), None), name)
+
+
+def _image_annotations(program: Program, name: str) -> Finding:
+    version = version_text(program.version)
+    text = (
+        f"podman {version} ({program.path}) copies the annotations of an image into config.json, so requests by "
+        "annotation do not count there: a container that carries one is not started"
+    )
+    own = "podman's own `--device KIND=NAME`, or " if program.version >= _HAS_DEVICE else ""
+    remedy = f"ask by {own}`podman --runtime {name} --runtime-flag device=KIND=NAME run …`; podman 4.6 copies none"
+    return Finding("PODMAN_ANNOTATIONS", text, remedy)
+
+
+def _unsafe_hook(program: Program, path: str = "") -> Finding:
+    text = (
+        f"podman {version_text(program.version)} ({program.path}) copies the annotations of an image into config.json; "
+        "a precreate hook is asked by annotations alone, so it gives no device there"
+    )
+    return Finding("PODMAN_HOOK", text, path=path)
+
+
+def _unknown(program: Program, before: Program | None, name: str) -> Finding:
+    was = f"podman {version_text(before.version)} was recorded there" if before else "it is not recorded"
+    text = (
+        f"{program.path} is podman {version_text(program.version)} now, and {was}: until it is recorded, a container "
+        "that asks by annotation is not started"
+    )
+    options = " --hook" * (not name) + f" --name {name}" * (name not in {"", "shim"})
+    return Finding("PODMAN_CHANGED", text, f"run `shim runtime configure --engine podman{options}` again")
+
+
+def _files(host: Host) -> tuple[str, ...]:
+    """The records that count for who asks, the one that configure writes first."""
+    if identity.is_rootful() and not host.user:
+        return (podman_programs.SYSTEM_FILE,)
+    own = podman_programs.user_file(host.environment.get("XDG_STATE_HOME", ""), host.environment.get("HOME", ""))
+    return (own, podman_programs.SYSTEM_FILE) if own else (podman_programs.SYSTEM_FILE,)
+
+
+def _recorded(host: Host, file: str) -> list[Program]:
+    if host.is_overlaid(file):
+        return podman_programs.parse((host.read(file) or b"").decode("utf-8", "surrogateescape"))
+    return podman_programs.read(str(host.real(file)))
+
+
+def _is_there(host: Host, program: Program) -> bool:
+    status = host.status(program.path)
+    return status is not None and program.is_file(status)
