@@ -17,25 +17,24 @@ VECTORS ?= tests/conformance/vectors
 PYTEST ?=
 BENCH ?=
 
-# Packages of Debian 12: what the build needs, what `make run` starts, and what the tests start beside it
-APT_BUILD := gcc libc6-dev musl-tools python3-dev python3-venv libcap-dev
-APT_RUN := $(APT_BUILD) runc busybox-static
-APT_TEST := $(APT_RUN) crun containerd docker.io podman conmon uidmap iproute2 util-linux \
-	containernetworking-plugins curl git strace musl
+# The oldest Python that is supported, for `make test-python`; "" where there is none with headers
+OLDEST := $(shell for python in python3.10 $$HOME/.pyenv/versions/3.10.*/bin/python3.10; do \
+	$$python -c 'import ensurepip, os, sys, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h"); \
+	print(sys.executable)' 2>/dev/null && break; done)
+OTHER ?= $(OLDEST)
+OTHER_VENV := build/$(notdir $(OTHER))
+# What depends on the Python: not the tests of the C parts and of real engines
+OTHER_TESTS := tests/conformance $(filter-out %/native %/__pycache__,$(wildcard tests/unit/*))
 
-APT_FUZZ := $(APT_BUILD) clang-14 libclang-rt-14-dev
-
-# What `make fuzz` and `make sanitize` are about
-READERS := $(filter-out %/launcher.c,$(wildcard native/*.c hooks/*.c))
-FUZZ := $(filter-out replay,$(basename $(notdir $(wildcard native/fuzz/*.c)))) cache
+# For `make fuzz`: seconds for each target, and which targets
 SECONDS := 30
-SANITIZED := $(patsubst %,tests/unit/native/test_%.py,grammar scan needles place report hooks ldcache)
+FUZZ ?=
 
 PLACE := $(PYTHON) -I -S -B packaging/install.py
 PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
 
 # Directories, too: their time tells that a file was removed
-SOURCES := $(shell find shim hooks native -not -path '*/__pycache__*') packaging/hot.py meson.build pyproject.toml
+SOURCES := $(shell find shim hooks native -not -path '*/__pycache__*' -not -name _core.abi3.so) packaging/hot.py meson.build pyproject.toml
 PIP := $(BIN)/python3 -m pip --disable-pip-version-check -q
 
 help: ## list the targets
@@ -44,8 +43,18 @@ help: ## list the targets
 run: need-run $(VENV)/installed ## build, then run bundles/hello: a device, a mount, a variable and a hook through real runc
 	@$(BIN)/python3 bundles/run.py hello
 
-test: need-test $(VENV)/tools $(VENV)/installed ## run all tests, linters included (PYTEST='-k name' for some of them)
+# All tests on PYTHON, then some on the oldest Python where there is one
+test: test-all $(if $(PYTEST),,$(if $(OTHER),test-python,no-other-python)) ## run all tests, linters included (PYTEST='-k name' for some of them)
+
+test-all: need-test $(VENV)/tools $(VENV)/installed
 	@$(BIN)/pytest $(PYTEST)
+
+no-other-python:
+	@echo "note: there is no Python 3.10 here, so nothing was tested on it"
+
+test-python: need-build $(OTHER_VENV)/installed ## run the tests that need no engine on another Python, 3.10 when it is found (OTHER=python3.13)
+	@echo "on $(OTHER):"
+	$(OTHER_VENV)/bin/pytest -q -m 'not engine' $(PYTEST) $(OTHER_TESTS)
 
 install: need-build build/image ## install to PREFIX (/usr/local), below DESTDIR if given; users run it with PYTHON (/usr/bin/python3)
 	@$(PLACE) install $(PLACE_OPTIONS)
@@ -69,7 +78,7 @@ lock: $(VENV)/builder ## renew the exact versions and hashes of the run-time dep
 	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
 		pyproject.toml -o packaging/lock.txt
 
-dev: $(VENV)/tools $(VENV)/installed ## install the working tree anew into .venv, in seconds
+dev: in-place $(VENV)/tools $(VENV)/installed ## build the C core in place (`import shim` works in the tree), and install the tree anew into .venv, in seconds
 
 lint: $(VENV)/tools $(VENV)/installed ## ruff and mypy alone
 	@$(BIN)/pytest -q tests/test_linters.py
@@ -84,85 +93,24 @@ bench: need-test $(VENV)/installed ## measure: ratios to a program that returns 
 	@cd tests && ../$(BIN)/python3 -m bench $(BENCH)
 
 fuzz: need-fuzz $(VENV)/installed ## fuzz the readers from their corpus, SECONDS=30 for each target (FUZZ='grammar cache' for some of them)
-	@build="clang-14 -std=gnu11 -g -O1 -fno-sanitize-recover=all -DSHIM_VERSION=\"fuzz\" -I$(CURDIR)/native"
-	mkdir -p build/fuzz/core
-	native() {
-		mkdir -p build/fuzz/$$1.found
-		$$build -fsanitize=fuzzer,address,undefined -o build/fuzz/$$1 native/fuzz/$$1.c build/fuzz/core/*.o &&
-			build/fuzz/$$1 -max_total_time=$(SECONDS) -rss_limit_mb=4096 -artifact_prefix=build/fuzz/ build/fuzz/$$1.found \
-				native/fuzz/corpus/$$1
-	}
-	python() {
-		(cd tests && ../$(BIN)/python3 -m fuzz.$$1 --seconds $(SECONDS) --crashes ../build/fuzz fuzz/corpus/$$1)
-	}
-	test "$(FUZZ)" = cache ||
-		(cd build/fuzz/core && $$build -fsanitize=fuzzer-no-link,address,undefined -c $(addprefix $(CURDIR)/,$(READERS)))
-	for target in $(FUZZ); do
-		echo "fuzzing $$target for $(SECONDS) s"
-		kind=native; test ! -e tests/fuzz/$$target.py || kind=python
-		$$kind $$target >build/fuzz/$$target.log 2>&1 || { tail -n 40 build/fuzz/$$target.log; exit 1; }
-		tail -n 1 build/fuzz/$$target.log
-	done
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/fuzz/run.sh $(SECONDS) $(FUZZ)
 
-# A venv of its own: our package with the sanitized core, beside the packages of $(VENV). Python gets the sanitizers'
-# libraries loaded first for what calls the core; the launcher brings its own. A report ends the process, so descriptor 2 is
-# not caught: the report would end with it.
-sanitize: need-test $(VENV)/tools $(VENV)/installed ## run the tests of the C parts against a build with ASan and UBSan
-	@rm -rf build/sanitize/venv
-	export PATH="$(CURDIR)/$(BIN):$$PATH"
-	test -d build/sanitize/native ||
-		meson setup build/sanitize/native -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debug >/dev/null
-	meson compile -C build/sanitize/native >build/sanitize/log || { cat build/sanitize/log; exit 1; }
-	$(PYTHON) -m venv --without-pip build/sanitize/venv
-	python=build/sanitize/venv/bin/python3
-	site="import sysconfig; print(sysconfig.get_path('purelib'))"
-	from=$$($(BIN)/python3 -c "$$site") to=$$($$python -c "$$site")
-	echo "$$from" >$$to/others.pth
-	cp -r $$from/shim $$to/shim
-	cp build/sanitize/native/native/_core*.so $$to/shim/hooks/
-	cp build/sanitize/native/native/shim build/sanitize/venv/bin/
-	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0
-	export SANITIZER="$$(gcc -print-file-name=libasan.so)"
-	$$python $(BIN)/pytest -q tests/unit/native/test_launcher.py
-	LD_PRELOAD="$$SANITIZER $$(gcc -print-file-name=libubsan.so)" $$python $(BIN)/pytest -q --capture=sys $(SANITIZED)
+sanitize: need-sanitize $(VENV)/tools $(VENV)/installed ## run the tests of the C parts against a build with ASan and UBSan
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/sanitize.sh
 
 clean: ## remove what was built, .venv included
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
 .PHONY: help run test install uninstall dist deb lock dev lint format conformance bench fuzz sanitize clean
-.PHONY: need-build need-run need-test need-fuzz
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 
-# Root installs what is missing, after printing the line; anybody else is told and stopped.
-define need
-	@missing=$$(for p in $(1); do dpkg-query -Wf '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || printf ' %s' $$p; done)
-	if [ -n "$$missing" ]; then
-		line="apt-get install -y --no-install-recommends$$missing"
-		if [ "$$(id -u)" = 0 ]; then
-			echo "$$line"
-			export DEBIAN_FRONTEND=noninteractive
-			apt-get update -qq >/dev/null
-			$$line -qq >/dev/null
-		else
-			echo "missing packages; as root: $$line" >&2
-			exit 1
-		fi
-	fi
-endef
-
-need-build:
-	$(call need,$(APT_BUILD))
-
-need-run:
-	$(call need,$(APT_RUN))
-
-need-test:
-	$(call need,$(APT_TEST))
-
-need-fuzz:
-	$(call need,$(APT_FUZZ))
+# Tests for programs, headers and libraries; on Debian root gets what is missing, anybody else is told
+.PHONY: in-place test-all test-python no-other-python
+.NOTPARALLEL:
+need-%:
+	@PYTHON="$(PYTHON)" packaging/need.sh $*
 
 $(VENV)/builder: pyproject.toml
 	@echo "preparing $(VENV)"
@@ -174,6 +122,12 @@ $(VENV)/builder: pyproject.toml
 $(VENV)/tools: $(VENV)/builder
 	@$(PIP) install --group test
 	touch $@
+
+# A link to what the wheel is built from, for this Python: made once, and before the build looks at the times of directories
+in-place: $(VENV)/builder
+	@suffix=$$($(BIN)/python3 -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+	core=../../build/meson/native/_core$$suffix
+	test "$$(readlink shim/hooks/_core.abi3.so)" = "$$core" || ln -sfn "$$core" shim/hooks/_core.abi3.so
 
 # One wheel for everything: the tests' environment, the installation and the Debian package.
 build/wheel: $(VENV)/builder $(SOURCES)
@@ -195,4 +149,22 @@ $(VENV)/installed: build/wheel
 		$(PIP) install --no-build-isolation --root-user-action=ignore build/wheel/*.whl
 	$(PIP) install --force-reinstall --no-deps --root-user-action=ignore build/wheel/*.whl
 	rm -rf tests/.mypy_cache  # mypy does not notice that an installed package has a module more
+	touch $@
+
+# --- the same on another Python -----------------------------------------------------------------------------------
+
+$(OTHER_VENV)/tools: pyproject.toml
+	@test -n "$(OTHER)" || { echo "there is no Python 3.10 with its headers here: name another by OTHER=" >&2; exit 1; }
+	echo "preparing $(OTHER_VENV)"
+	$(OTHER) -m venv $(OTHER_VENV)
+	$(OTHER_VENV)/bin/pip --disable-pip-version-check -q install --upgrade 'pip>=25.1'
+	$(OTHER_VENV)/bin/pip -q install --group build --group run-tests
+	touch $@
+
+$(OTHER_VENV)/installed: $(OTHER_VENV)/tools $(SOURCES)
+	@export PATH="$(abspath $(OTHER_VENV)/bin):$$PATH"
+	rm -rf $(OTHER_VENV)/wheel
+	pip -q wheel --no-build-isolation --no-deps -Cbuild-dir=$(OTHER_VENV)/meson -w $(OTHER_VENV)/wheel .
+	pip -q install --no-build-isolation --root-user-action=ignore $(OTHER_VENV)/wheel/*.whl
+	pip -q install --force-reinstall --no-deps --root-user-action=ignore $(OTHER_VENV)/wheel/*.whl
 	touch $@
