@@ -19,6 +19,10 @@
 
 enum { NAMES = 65536, THREADS = 8, FEW = 24 };
 
+/* Bytes of a thread's stack, for the facts of one file and what reads them. By default it is 128 KiB in musl, as much as
+   the longest soname alone, and in glibc whatever `ulimit -s` says. */
+enum { STACK = LD_SONAME_MAX + 256 * 1024 };
+
 /* ---- names ---- */
 
 static bool begins(const char *text, const char *with)
@@ -298,6 +302,19 @@ static void *work_off(void *self)
     return NULL;
 }
 
+/* False where a thread cannot be had, which is no error: those that run do its part */
+static bool start(struct worker *worker)
+{
+    pthread_attr_t attributes;
+
+    if (pthread_attr_init(&attributes))
+        return false;
+    bool started = !pthread_attr_setstacksize(&attributes, STACK) &&
+        !pthread_create(&worker->thread, &attributes, work_off, worker);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
 static int run(struct ld_work *work, struct job *jobs, size_t count, unsigned threads)
 {
     struct crew crew = {.work = work, .jobs = jobs, .count = count};
@@ -311,8 +328,7 @@ static int run(struct ld_work *work, struct job *jobs, size_t count, unsigned th
     for (unsigned i = 0; i < threads; i++) {
         workers[i].crew = &crew;
         workers[i].arena.limit = room / threads + 1;
-        /* a thread that cannot be had is no error: those that run do its part */
-        workers[i].running = i && !pthread_create(&workers[i].thread, NULL, work_off, &workers[i]);
+        workers[i].running = i && start(&workers[i]);
     }
     work_off(&workers[0]);
     for (unsigned i = 0; i < threads; i++) {

@@ -54,6 +54,14 @@ def good(done: subprocess.CompletedProcess[str]) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_a_thread_has_room_for_what_it_reads_whatever_the_libc_gives_it(tmp_path: Path) -> None:
+    """The facts of one file take 128 KiB, musl's default for a whole stack: a linker flag alone hid it."""
+    libraries: dict[str, Entry] = {f"opt/gpu/lib{i}.so.1.1": library(f"lib{i}.so.1") for i in range(60)}
+    container = Container(tmp_path, {"etc/ld.so.conf": CONF, **libraries})
+    good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    assert container.names() == {f"lib{i}.so.1" for i in range(60)}
+
+
 # --- finding the root ---
 
 
