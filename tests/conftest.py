@@ -60,6 +60,16 @@ def modules() -> Path:
 
 
 @pytest.fixture
+def copied(trusted_path: Path, modules: Path) -> Path:
+    """A copy of the installed package, to be damaged, where root alone can write; with what reads its configuration."""
+    shutil.copytree(modules / "shim", trusted_path / "shim")
+    if sys.version_info < (3, 11):  # tomli, and the library that its wheel is compiled into
+        for path in (modules / "tomli", *modules.glob("*__mypyc*.so")):
+            (trusted_path / path.name).symlink_to(path)
+    return trusted_path
+
+
+@pytest.fixture
 def installed(trusted_path: Path, launcher: Path, modules: Path) -> Path:
     """The launcher as `make install` places it, where root alone can write: wherever the tree under test lies.
 

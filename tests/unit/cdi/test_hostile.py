@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # In a process of its own: it ends when it hangs, its memory is limited, and as root it becomes nobody, so that a file
 # can be unreadable. All that is loaded late is loaded before, for it may lie in a directory of root's alone.
 CHILD = """
-import json, os, resource, sys
+import encodings.utf_16_be, encodings.utf_16_le, json, os, resource, sys
 from shim.base import nearest
 from shim.cdi import directories
 directories.open([sys.argv[2]])

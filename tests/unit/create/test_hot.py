@@ -114,16 +114,15 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
-def test_a_create_works_with_the_file_and_without(damage: Any, modules: Path, trusted_path: Path) -> None:
-    shutil.copytree(modules / "shim", trusted_path / "shim")
-    damage(trusted_path / "shim" / "hot")
+def test_a_create_works_with_the_file_and_without(damage: Any, copied: Path, trusted_path: Path) -> None:
+    damage(copied / "shim" / "hot")
     spec = {"cdiVersion": "0.6.0", "kind": "acme.example/gpu"}
     spec["devices"] = [{"name": "0", "containerEdits": {"env": ["GPU=0"]}}]  # type: ignore[assignment]  # plain JSON
     (trusted_path / "cdi").mkdir()
     (trusted_path / "cdi" / "x.json").write_text(json.dumps(spec))
     (trusted_path / "c.toml").write_text(f'[cdi]\nspec-dirs = ["{trusted_path}/cdi"]\n')
     (trusted_path / "config.json").write_text("{}")
-    main = trusted_path / "shim" / "__main__.py"
+    main = copied / "shim" / "__main__.py"
     words = ["low=/bin/true", "name=shim", "self=/x", "verb=create", f"bundle={trusted_path}", "--", "true"]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-B", main, "create", "device=acme.example/gpu=0", *words],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -124,11 +123,11 @@ class Creates:
 
 
 @pytest.fixture
-def created(modules: Path, trusted_path: Path, installed: Path, bare: set[str]) -> Creates:
-    shutil.copytree(modules / "shim", trusted_path / "shim", ignore=shutil.ignore_patterns("hot"))
+def created(modules: Path, trusted_path: Path, copied: Path, installed: Path, bare: set[str]) -> Creates:
+    (copied / "shim/hot").unlink()
     for name in ("yaml", "_yaml"):
         (trusted_path / name).symlink_to(modules / name)
-    return Creates(trusted_path, trusted_path, installed, bare)
+    return Creates(copied, trusted_path, installed, bare)
 
 
 @pytest.mark.parametrize("config", [{}, ASKING], ids=["that asks for nothing", "that asks"])
