@@ -76,6 +76,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "give the file and every directory above it to root (rootless: or to you), writable by nobody else",
     ),
     "SOURCE_OFF": (NOTE, "ask by annotation or --device, or switch the source on in the configuration"),
+    "SOURCE_ANY": (WARNING, 'set the source to "off" or "privileged" in the configuration'),
     "SOURCE_UNPRIVILEGED": (WARNING, "ask by annotation or --device, or let the source count for every container"),
     "SOURCE_VALUE": (
         ERROR,
@@ -150,6 +151,10 @@ TABLE: dict[str, tuple[str, str]] = {
         "choose one with --low-level, or give the engine a launcher of its own with --path /usr/local/bin/shim-NAME",
     ),
     "LOWLEVEL_TAKEN": (ERROR, "name another launcher with --path, or say with --low-level which runtime shall be used"),
+    "ANNOTATION_UNSUPPORTED": (
+        NOTE,
+        "register a runtime with runtimeArgs that ask, or install docker 24 or later",
+    ),
     "CDI_UNSUPPORTED": (
         WARNING,
         "install a later engine, or take the key out: the runtime shim does not need it",

@@ -201,3 +201,6 @@ class Engine(Protocol):
 
     def faults(self, host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
         """What is wrong, or will surprise, with the runtime `name` in this configuration; `registry.findings` aside."""
+
+    def ways_to_ask(self, place: Place, registry: Registry, name: str) -> str:
+        """How a container of this engine asks the runtime `name` for devices, in the version that is here; a clause."""

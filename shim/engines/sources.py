@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shim.base.findings import CdiError
+from shim.base.findings import CdiError, Finding
 from shim.config import reader, settings
-from shim.config.settings import SYSTEM_FILE, VENDOR_FILE, Settings
+from shim.config.settings import ANY, MOUNTS_BELOW, OFF, SYSTEM_FILE, VENDOR_FILE, Settings
 from shim.engines.texts.edits import decoded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from shim.host.host import Host
 
 
@@ -40,3 +42,43 @@ def prefixes(host: Host) -> tuple[str, ...]:
         return settings_of(host).annotation_prefixes
     except CdiError:
         return Settings().annotation_prefixes
+
+
+def findings(host: Host, ways: str) -> Iterator[Finding]:
+    """SOURCE_OFF and SOURCE_ANY: the sources that an image can write to, and what a broken configuration comes to.
+
+    Arguments:
+        host: the machine.
+        ways: how people ask for devices with the engine in question, in this version of it; a clause.
+    """
+    try:
+        said = settings_of(host)
+    except CdiError as error:  # every create that asks for a device will be refused
+        yield from error.findings
+        return
+    yield from _off(said, ways)
+    for key, what in _written_by_images(said).items():
+        if getattr(said, key) == ANY:
+            text = f'sources.{key} is "any": every image gets the devices that it names, by {what}'
+            remedy = f'{ways}; then set sources.{key} to "off", or to "privileged"'
+            yield Finding("SOURCE_ANY", text, remedy, path=said.path)
+
+
+def _written_by_images(said: Settings) -> dict[str, str]:
+    """Member of Settings -> what its source reads."""
+    found = {"mounts": f"mounts below {MOUNTS_BELOW}"}
+    variable = next(iter(said.variables), "")
+    return {"environment": f"variables of an image or of `-e`, such as {variable}", **found} if variable else found
+
+
+def _off(said: Settings, ways: str) -> Iterator[Finding]:
+    off = {key: text for key, text in _written_by_images(said).items() if getattr(said, key) == OFF}
+    if off:
+        keys = " and ".join(f"sources.{key}" for key in off)
+        text = f"{', and '.join(off.values())}, ask for nothing here: {keys} {'is' if len(off) == 1 else 'are'} off"
+        lines = " and ".join(f'{key} = "privileged" or "any"' for key in off)
+        remedy = (
+            f"{ways}. Or switch it on: {lines} below [sources] in {SYSTEM_FILE}; with "
+            '"privileged" containers with CAP_SYS_ADMIN get what they name, with "any" every image does'
+        )
+        yield Finding("SOURCE_OFF", text, remedy, path=said.path)

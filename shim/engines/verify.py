@@ -9,8 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.config import settings
-from shim.engines import launcher, records
+from shim.engines import launcher, records, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +40,8 @@ def findings(host: Host, engine: Engine, place: Place, name: str) -> list[Findin
     found += _low_level(host, registry, name)
     found += _restart(host, engine, place, registry, found)
     found += _selinux(host)
-    found += _sources(registry, name)
+    if name in registry.runtimes or registry.hook:
+        found += sources.findings(host, engine.ways_to_ask(place, registry, name))
     return found
 
 
@@ -123,24 +123,3 @@ def _selinux(host: Host) -> Iterator[Finding]:
     if (host.read(_ENFORCING) or b"").strip() == b"1" and allowed[:1] == [b"0"]:
         text = "SELinux is enforcing, and containers may not use devices: container_use_devices is off"
         yield Finding("SELINUX_DEVICES", text, path=_USE_DEVICES)
-
-
-def _sources(registry: Registry, name: str) -> Iterator[Finding]:
-    """Variables of an image ask for nothing by default; who comes from a vendor's toolkit is used to the contrary."""
-    if name not in registry.runtimes:
-        return
-    try:
-        said = settings.load()
-    except CdiError as error:  # every create that asks for a device will be refused
-        yield from error.findings
-        return
-    if said.environment == settings.OFF:
-        text = (
-            "variables of an image or of `docker run -e`, such as NVIDIA_VISIBLE_DEVICES, ask for nothing here: "
-            "sources.environment is off"
-        )
-        remedy = (
-            'ask by annotation or --device; or switch it on: environment = "privileged" or "any" below [sources] in '
-            f"{settings.SYSTEM_FILE}"
-        )
-        yield Finding("SOURCE_OFF", text, remedy, path=said.path)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shim.engines.model import Place, Registry, Wanted
     from shim.host.host import Host
 
-__all__ = ["NAME", "dump", "edits", "faults", "locate", "read"]
+__all__ = ["NAME", "dump", "edits", "faults", "locate", "read", "ways_to_ask"]
 
 NAME = "containerd"
 
@@ -81,6 +81,11 @@ def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[
         _check_default(files.merged(then, place), result, wanted)
     _check_pods(host, then, place, wanted.name)
     return result
+
+
+def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
+    """How a container asks for devices. See `model.Engine`."""
+    return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
 
 def _refuse(place: Place, merged: Merged, registry: Registry, wanted: Wanted) -> None:

@@ -141,6 +141,11 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[
     return found
 
 
+def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
+    """How a container asks for devices. See `model.Engine`."""
+    return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
+
+
 def _option(daemon: Daemon | None, *names: str) -> str:
     value = daemon.option(*names) if daemon else ""
     is_path = names[0] in {"--config", "--config-dir"}

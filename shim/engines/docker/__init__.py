@@ -3,7 +3,8 @@
 dockerd reads one file and knows no drop-ins. Which one it is depends on who installed it: the machine's, the snap's,
 that of a user (rootless), or whatever its command line says. A runtime is an entry of `runtimes`; an entry with `path`
 is started as a runc, and its `runtimeArgs` stay as they are. One with `runtimeType` (docker 24) names its program in
-options.BinaryName. Annotations reach config.json without further ado, from `docker run --annotation` (docker 25).
+options.BinaryName. Annotations reach config.json without further ado, from `docker run --annotation`
+and from compose's `annotations` (docker 24). Labels never reach it.
 
 Docker's own CDI support needs `features.cdi` from 25.0 to 28.1, is on from 28.2 on, and needs `experimental` in no
 release. `cdi-spec-dirs` is known since 25, and an older dockerd refuses a file that has it.
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
 from shim.cdi import DEFAULT_DIRS
-from shim.config import settings
+from shim.engines import sources
 from shim.engines.docker import api, checks
 from shim.engines.docker import flags as command_line
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
@@ -125,10 +126,18 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[
         *checks.spelling(registry, place, text),
         *checks.default(registry, place, text),
         *checks.entry(registry, name, place),
+        *checks.without_annotations(registry, name, place),
         *checks.builds(registry, name, place, text),
         *checks.confined(registry, name, place),
         *checks.cdi_off(registry, place),
     ]
+
+
+def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
+    """How a container asks for devices: by annotation where this docker has them, else by arguments of a runtime."""
+    if not place.version or place.version >= checks.HAS_ANNOTATIONS:
+        return f"ask by `docker run --runtime {name} --annotation cdi.k8s.io/x=KIND=NAME …`"
+    return checks.runtime_for_a_device(registry, name)
 
 
 def dump(host: Host, place: Place, changes: Mapping[str, bytes | None]) -> Registry | None:
@@ -310,7 +319,7 @@ def _registered(registry: Registry, wanted: Wanted) -> list[Put]:
 
 def _cdi_on(host: Host, place: Place, registry: Registry) -> list[Put]:
     steps = [] if registry.cdi else [Put(("features", "cdi"), True)]
-    ours = settings.load().spec_dirs if host.root == "/" else DEFAULT_DIRS
+    ours = sources.settings_of(host).spec_dirs
     missing = [one for one in ours if one not in registry.spec_dirs]
     # an older one does not know the key, and does not start with it
     if missing and (place.version >= checks.CDI_EXISTS or "cdi-spec-dirs" in registry.document):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SHIM = "io.containerd.runc.v2"
 _TAKES_EMPTY = (23,)  # first versions
 CDI_EXISTS = (25,)
+HAS_ANNOTATIONS = (24,)  # Engine API 1.43: HostConfig.Annotations; docker/cli pull request 4156
 _LIST = "a list of texts"
 _KEYS = dict.fromkeys(("exec-opts", "cdi-spec-dirs", "hosts"), _LIST)
 _KEYS |= {"runtimes": "an object", "features": "an object", "default-runtime": "a text"}
@@ -148,6 +149,23 @@ def entry(registry: Registry, name: str, place: Place) -> Iterator[Finding]:
         found.append(("RUNTIME_CGROUPS", said, "add SystemdCgroup: true to its options, or use path instead"))
     for id, said, remedy in found:
         yield Finding(id, said, remedy, path=place.config, line=runtime.line)
+
+
+def without_annotations(registry: Registry, name: str, place: Place) -> Iterator[Finding]:
+    """An older docker, in which nothing of `docker run` reaches config.json as an annotation."""
+    if name in registry.runtimes and place.version and place.version < HAS_ANNOTATIONS:
+        text = (
+            f"docker {version(place)} has no --annotation; 24 is the first that has it. So no option of `docker run` "
+            "asks for a device"
+        )
+        yield Finding("ANNOTATION_UNSUPPORTED", text, runtime_for_a_device(registry, name), path=place.config)
+
+
+def runtime_for_a_device(registry: Registry, name: str) -> str:
+    """How to ask for devices without annotations: an entry of daemon.json for each set of devices."""
+    path = registry.runtimes[name].path if name in registry.runtimes else "/usr/local/bin/shim"
+    entry = f'"{name}-gpu0": {{"path": "{path}", "runtimeArgs": ["--device=KIND=NAME"]}}'
+    return f"register a runtime that asks, {entry} in `runtimes`, and choose it by `docker run --runtime {name}-gpu0 …`"
 
 
 def builds(registry: Registry, name: str, place: Place, text: str) -> Iterator[Finding]:

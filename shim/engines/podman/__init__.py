@@ -29,6 +29,7 @@ from shim.engines import hooksd, launcher, layers
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
 from shim.engines.podman import checks, programs
 from shim.engines.texts import tomltext
+from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -162,6 +163,14 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[
     if registry.cdi is False:
         result.append(checks.cdi_off(place, registry))
     return result
+
+
+def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
+    """How a container asks for devices: by annotation where this podman does not take annotations of images."""
+    if place.version and place.version < TAKES_NO_IMAGE_ANNOTATIONS:
+        return f"ask by `podman --runtime {name} --runtime-flag device=KIND=NAME run …`"
+    runtime = f"--runtime {name} " * (name in registry.runtimes)
+    return f"ask by `podman run {runtime}--annotation cdi.k8s.io/x=KIND=NAME …`"
 
 
 def names(found: Iterable[layers.Layer], key: str, default: Sequence[str] | None = None) -> list[str]:

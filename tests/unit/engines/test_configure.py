@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -455,16 +454,44 @@ def test_selinux_is_told_where_it_would_refuse(machine: Machine, enforcing: str,
         assert found["SELINUX_DEVICES"].remedy == "setsebool -P container_use_devices on"
 
 
-def test_a_source_that_is_on_is_no_note(
-    machine: Machine, toy: Toy, trusted_path: Path, monkeypatch: pytest.MonkeyPatch
+# [sources] of shim's configuration -> id, words of the text, words of the remedy, for each finding about sources
+SOURCES: dict[str, list[tuple[str, str, str]]] = {
+    "": [
+        (
+            "SOURCE_OFF",
+            "such as NVIDIA_VISIBLE_DEVICES, and mounts below /var/run/nvidia-container-devices, ask for nothing here: "
+            "sources.environment and sources.mounts are off",
+            'ask shim nicely. Or switch it on: environment = "privileged" or "any" and mounts = "privileged" or "any" '
+            'below [sources] in /etc/shim/config.toml; with "privileged"',
+        )
+    ],
+    'environment = "privileged"': [("SOURCE_OFF", "mounts below", "ask shim nicely. Or switch it on: mounts =")],
+    'environment = "privileged"\nmounts = "privileged"': [],
+    'environment = "any"\nmounts = "privileged"': [
+        (
+            "SOURCE_ANY",
+            'sources.environment is "any": every image gets the devices that it names, by variables',
+            'ask shim nicely; then set sources.environment to "off"',
+        )
+    ],
+    'environment = "every"': [("SETTINGS", "sources.environment must be", "")],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), SOURCES.items(), ids=lambda value: value or "none" if isinstance(value, str) else ""
+)
+def test_what_images_can_ask_is_told_with_the_ways_that_there_are(
+    machine: Machine, toy: Toy, text: str, expected: list[tuple[str, str, str]]
 ) -> None:
     machine.configure(toy)
-    assert "NVIDIA_VISIBLE_DEVICES" in _found(machine, toy)["SOURCE_OFF"].text
-    config = trusted_path / "config.toml"
-    config.write_text('[sources]\nenvironment = "privileged"\n')
-    monkeypatch.setitem(os.environ, "SHIM_CONFIG", str(config))
-    monkeypatch.setitem(__import__("posix").environ, b"SHIM_CONFIG", str(config).encode())
-    assert "SOURCE_OFF" not in _found(machine, toy)
+    if text:
+        (machine.root / "etc/shim/config.toml").write_text(f"[sources]\n{text}\n")
+    found = _found(machine, toy)
+    assert set(found) == {id for id, _, _ in expected}
+    for id, words, remedy in expected:
+        assert words in found[id].text
+        assert remedy in found[id].remedy
 
 
 def test_a_record_is_json_that_a_person_can_read(machine: Machine) -> None:

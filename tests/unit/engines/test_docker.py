@@ -625,3 +625,35 @@ def test_a_file_that_dockerd_refused_before_is_not_held_against_the_change(tmp_p
 
 def test_an_old_dockerd_is_not_asked() -> None:
     assert docker.dump(tree("docker", "none"), docker.locate(tree("docker", "none")), {CONFIG: b"{}"}) is None
+
+
+# --- how to ask -------------------------------------------------------------------------------------------------------
+
+WAYS = {
+    (20, 10, 24): "--runtime shim-gpu0 …",
+    (23, 0, 6): "--runtime shim-gpu0 …",
+    (24, 0, 0): "--runtime shim --annotation cdi.k8s.io/x=KIND=NAME …",
+    (29, 7, 2): "--runtime shim --annotation cdi.k8s.io/x=KIND=NAME …",
+    (): "--runtime shim --annotation cdi.k8s.io/x=KIND=NAME …",
+}
+
+
+@pytest.mark.parametrize(("version", "way"), WAYS.items(), ids=lambda value: ".".join(map(str, value)))
+def test_the_way_to_ask_is_one_that_this_docker_has(version: tuple[int, ...], way: str) -> None:
+    """Debian 12 has docker 20.10: the remedies named --annotation, which it has not, and --device, which is a path."""
+    of = machine(version=version).configured()
+    assert way in docker.ways_to_ask(of.place, of.read(), "shim")
+    assert ("ANNOTATION_UNSUPPORTED" in of.ids()) == (() < version < (24,))
+
+
+def test_the_entry_that_it_names_registers_a_runtime() -> None:
+    of = machine(version=(20, 10, 24)).configured()
+    remedy = only(of, "ANNOTATION_UNSUPPORTED").remedy
+    document = json.loads((of.host.read(CONFIG) or b"").decode())
+    begin = remedy.index('"shim-gpu0"')
+    entry = json.loads("{" + remedy[begin : remedy.index("}", begin) + 1] + "}")
+    document["runtimes"].update(entry)
+    other = machine(text=json.dumps(document), version=(20, 10, 24))
+    assert other.read().runtimes["shim-gpu0"].path == LAUNCHER
+    assert other.read().runtimes["shim-gpu0"].table["runtimeArgs"] == ["--device=KIND=NAME"]
+    assert other.ids("shim-gpu0") == of.ids(), "nothing is wrong with it"

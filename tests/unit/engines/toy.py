@@ -64,3 +64,7 @@ class Toy:
     def faults(self, host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
         """What the test says."""
         return self.wrong if name in registry.runtimes else []
+
+    def ways_to_ask(self, place: Place, registry: Registry, name: str) -> str:
+        """One way."""
+        return f"ask {name} nicely"
