@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -134,15 +135,20 @@ static void append_to_log(const char *log, const char *log_format, const char *q
     put_line(fd, line, (size_t)size);
 }
 
+/* The log first: it is what containerd shows, and standard error may be a pipe that nobody reads. */
 void report(const char *log, const char *log_format, const char *message)
 {
     char text[MAX_LINE];
+    struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
+    bool is_ignored = sigaction(SIGPIPE, &ignore, &before) == 0;
+    if (log) {
+        escape(text, sizeof text, message, true);
+        append_to_log(log, log_format, text);
+    }
     escape(text, sizeof text - 1, message, false);
     size_t size = strlen(text);
     text[size] = '\n';
     put_line(STDERR_FILENO, text, size + 1);
-    if (!log)
-        return;
-    escape(text, sizeof text, message, true);
-    append_to_log(log, log_format, text);
+    if (is_ignored)
+        sigaction(SIGPIPE, &before, NULL);
 }

@@ -31,9 +31,10 @@ def fail(error: CdiError, log: str, log_format: str) -> None:
     """
     first = error.findings[0]
     message = one_line(f"shim: {first.id}: {error} ({first.remedy})", _LONGEST)
-    _write_stderr(message)
+    # the log first: it is what containerd shows, and standard error may be a pipe that nobody reads
     if log and log != "/dev/stderr":
         _append(log, _log_line(message, log_format))
+    _write_stderr(message)
 
 
 def warn(finding: Finding) -> None:
