@@ -22,13 +22,15 @@ struct needle {
     const char *text;
     size_t size;
 };
-extern const struct needle built_in_needles[1];
+extern const struct needle built_in_needles[4];
 bool asks(const char *text, size_t size, const struct needle *needles, size_t count);
 struct needle_file {
-    struct needle needles[256];
+    struct needle needles[260];
+    size_t count;
+    bool is_current;
     ...;
 };
-int find_needles(struct needle_file *file);
+void find_needles(struct needle_file *file);
 int read_needles(const char *directory, const char *name, struct needle_file *file);
 const char *problem(int error);
 void escape(char *out, size_t room, const char *text, bool quotes);

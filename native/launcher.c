@@ -73,7 +73,8 @@ static const char *last_part(const char *path)
 
 /*
  * The command line of the low-level runtime, where it goes on if Python cannot: an exec only lacks a variable then,
- * and it may be the probe on which a healthy container's life depends. An update goes on likewise.
+ * and it may be the probe on which a healthy container's life depends. An update goes on likewise, and so does a create
+ * in which nothing that is known asks for a device.
  */
 static char **otherwise;
 
@@ -232,10 +233,10 @@ static void become_low(char *argv[])
 
 /* --- does anything ask? ----------------------------------------------------------------------------------------- */
 
-/* Opens the config.json that the low-level runtime will read. */
-static int open_config(void)
+/* Finds the config.json that the low-level runtime will read. It is not opened: whoever writes to a FIFO would notice. */
+static int find_config(void)
 {
-    int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    int flags = O_PATH | O_CLOEXEC;
     if (call.config)
         return open(call.config, flags);
     if (!call.bundle)
@@ -244,35 +245,56 @@ static int open_config(void)
     return bundle < 0 ? -1 : openat(bundle, "config.json", flags);
 }
 
+/* Opens a file that was found, -1 unless it is a regular one of a size that a config.json may have. */
+static int open_config(int found)
+{
+    char path[sizeof "/proc/self/fd/" + 16];
+    struct stat status;
+    if (found < 0 || fstat(found, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > MAX_CONFIG)
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", found);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+enum answer {
+    NOTHING_ASKS,
+    LIKELY_NOT, /* nothing that is known to ask, but the configuration may know more: Python looks */
+    MAY_ASK,
+};
+
 /*
  * Read and not mapped: a file that is cut while it is read must not end us. What cannot be opened, is no regular
  * file or is larger than any real config.json is left to the low-level runtime.
  */
-static bool does_config_ask(const struct needle *needles, size_t count)
+static enum answer does_config_ask(const struct needle_file *file)
 {
     static char text[MAX_CONFIG + 1];
-    struct stat status;
     size_t size = 0;
-    cleanup_fd int fd = open_config();
-    if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > MAX_CONFIG)
-        return false;
+    cleanup_fd int found = find_config();
+    cleanup_fd int fd = open_config(found);
+    if (fd < 0)
+        return NOTHING_ASKS;
     for (ssize_t part; size < sizeof text; size += (size_t)part) {
         part = read(fd, text + size, sizeof text - size);
         if (part < 0)
-            return true;
+            return MAY_ASK;
         if (part == 0)
             break;
     }
-    return size <= MAX_CONFIG && asks(text, size, needles, count);
+    if (size > MAX_CONFIG)
+        return NOTHING_ASKS;
+    if (asks(text, size, file->needles, file->count))
+        return MAY_ASK;
+    return file->is_current && !call.unknown ? NOTHING_ASKS : LIKELY_NOT;
 }
 
-static bool may_ask(void)
+static enum answer does_it_ask(void)
 {
     static struct needle_file file;
-    if (call.devices || call.unknown)
-        return true;
-    int count = find_needles(&file);
-    return count < 0 || does_config_ask(file.needles, (size_t)count);
+    if (call.devices)
+        return MAY_ASK;
+    find_needles(&file);
+    return does_config_ask(&file);
 }
 
 /* --- Python ----------------------------------------------------------------------------------------------------- */
@@ -371,6 +393,21 @@ static void find_in_venv(const char *prefix)
     snprintf(modules, sizeof modules, "%s/" SITE_PACKAGES, prefix);
 }
 
+/*
+ * Whether the program ends as it should, -EINVAL when not. Its modules report what is wrong with each other, but nothing
+ * is left to report of a program that is cut off: an empty one ends with status 0, as if the container had been made.
+ */
+static int check_end(const char *program)
+{
+    static const char end[] = "\n# end\n";
+    char found[sizeof end - 1];
+    cleanup_fd int fd = open(program, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    bool is_there = lseek(fd, -(off_t)sizeof found, SEEK_END) >= 0 && read(fd, found, sizeof found) == sizeof found;
+    return is_there && memcmp(found, end, sizeof found) == 0 ? 0 : -EINVAL;
+}
+
 /* Finds Python and puts the beginning of its command line down: the program that goes on, and in which part. */
 static void prepare_python(const char *part)
 {
@@ -384,9 +421,10 @@ static void prepare_python(const char *part)
     for (size_t i = 0; i < ENTRIES(options); i++)
         add(options[i]);
     add_joined(modules, "/shim/__main__.py");
-    const char *program = out.words[out.count - 1];
-    if (faccessat(AT_FDCWD, program, R_OK, AT_EACCESS) != 0)
-        give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", program, problem(errno));
+    int error = -check_end(out.words[out.count - 1]);
+    if (error)
+        give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", out.words[out.count - 1],
+                error == EINVAL ? "it is cut off" : problem(error));
     add(part);
 }
 
@@ -464,7 +502,8 @@ static void add_ignored_signals(void)
 }
 
 /* Hands the call over with all that was found out; shim/create/invocation.py reads it. */
-__attribute__((noreturn)) static void become_create(const char *name, char *const kept[], char *const devices[])
+__attribute__((noreturn)) static void become_create(const char *name, char *const kept[], char *const devices[],
+                                                    enum answer answer)
 {
     prepare_python("create");
     add_key("low=", low);
@@ -485,6 +524,8 @@ __attribute__((noreturn)) static void become_create(const char *name, char *cons
     for (int i = 0; call.injects && i < call.devices; i++)
         add_key("device=", devices[i]);
     add_key("unknown=", call.unknown);
+    if (answer == LIKELY_NOT)
+        add("asks=0");
     add_ignored_signals();
     add("--");
     add(low);
@@ -521,11 +562,13 @@ int main(int argc, char *argv[])
     if (grammar_of(low) != grammar_of(name))
         parse_call(grammar_of(low), argc, argv, &call, kept, devices);
     record_key(record, name, call.root, call.id);
-    if (call.injects && may_ask())
-        become_create(name, kept, devices);
-    if ((call.process || call.resources) && call.id && has_record(record)) {
+    enum answer answer = call.injects ? does_it_ask() : NOTHING_ASKS;
+    bool is_recorded = (call.process || call.resources) && call.id && has_record(record);
+    if (answer == MAY_ASK)
+        become_create(name, kept, devices, answer);
+    if (answer == LIKELY_NOT || is_recorded) {
         otherwise = kept;
-        become_create(name, kept, devices);
+        become_create(name, kept, devices, answer);
     }
     become_low(kept);
 }

@@ -82,29 +82,36 @@ struct needle {
     size_t size;
 };
 
-extern const struct needle built_in_needles[1];
+/* One for each built-in source; the first is that of annotations, the only source without a configuration. */
+enum { BUILT_IN_NEEDLES = 4 };
+extern const struct needle built_in_needles[BUILT_IN_NEEDLES];
 
 /* Whether the bytes of a config.json could hold a request that has one of these. Errs only towards true. */
 bool asks(const char *text, size_t size, const struct needle *needles, size_t count);
 
-/* needles.c: which needles there are. All answer how many, or -ENOENT and others where it is not known. */
+/* needles.c: which needles there are. */
 
 enum { MAX_NEEDLES = 256 };
 
-/* Room for needles and what they point into. */
+/* Needles, and what they point into. */
 struct needle_file {
     char text[(64 << 10) + 1]; /* one byte more than the file may have */
-    struct needle needles[MAX_NEEDLES];
+    struct needle needles[MAX_NEEDLES + BUILT_IN_NEEDLES];
+    size_t count;
+    bool is_current; /* false: the texts of requests are unknown, and these are those that are most likely */
 };
 
-/* The needles of the configuration that counts here, told by the environment. */
-int find_needles(struct needle_file *file);
+/*
+ * The needles of the configuration that counts here, told by the environment. Where no file says them, those of every
+ * built-in source, and those of the configuration that counted last in this boot, if a file still says these.
+ */
+void find_needles(struct needle_file *file);
 
-/* Those that a file holds, if it counts. */
+/* Reads a file of needles: how many there are, -EPERM, -EINVAL and others for one that does not count. */
 int read_needles(const char *directory, const char *name, struct needle_file *file);
 
-/* The same for its text, which is changed. */
-int parse_needles(char *text, size_t size, struct needle *needles, size_t room);
+/* The same for its text, which is changed. *is_current: every input of the file is what it was. */
+int parse_needles(char *text, size_t size, struct needle *needles, size_t room, bool *is_current);
 
 /* place.c: our files of this boot. */
 

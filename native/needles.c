@@ -11,7 +11,9 @@
  *     end
  *
  * The file counts while it is ours alone, whole, of our version, and every input is what it says. With a configuration
- * and without such a file there is no telling what asks, and Python must look.
+ * and without such a file it is unknown which texts ask, and Python must look. What can be known then is whether one of
+ * the likely texts is there: those of every built-in source, and those of the file whose inputs have changed since. It
+ * decides what happens where Python cannot look (launcher.c).
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -70,10 +72,11 @@ static const char *behind(const char *line, const char *word)
     return strncmp(line, word, size) == 0 ? line + size : NULL;
 }
 
-int parse_needles(char *text, size_t size, struct needle *needles, size_t room)
+int parse_needles(char *text, size_t size, struct needle *needles, size_t room, bool *is_current)
 {
     char *end = text + size;
     size_t count = 0, inputs = 0;
+    bool unchanged = true;
     if (memchr(text, '\0', size))
         return -EINVAL;
     for (char *line = text, *stop; (stop = memchr(line, '\n', (size_t)(end - line))) != NULL; line = stop + 1) {
@@ -83,12 +86,10 @@ int parse_needles(char *text, size_t size, struct needle *needles, size_t room)
             if (strcmp(line, FIRST_LINE) != 0)
                 return -EINVAL;
         } else if ((value = behind(line, "input ")) != NULL) {
-            if (!is_unchanged(value))
-                return -ESTALE;
+            unchanged = unchanged && is_unchanged(value);
             inputs++;
         } else if ((value = behind(line, "absent ")) != NULL) {
-            if (!is_absent(value))
-                return -ESTALE;
+            unchanged = unchanged && is_absent(value);
             inputs++;
         } else if ((value = behind(line, "needle ")) != NULL) {
             if (value == stop)
@@ -96,8 +97,12 @@ int parse_needles(char *text, size_t size, struct needle *needles, size_t room)
             if (count == room)
                 return -E2BIG;
             needles[count++] = (struct needle){ value, (size_t)(stop - value) };
-        } else
-            return strcmp(line, "end") == 0 && stop + 1 == end && inputs ? (int)count : -EINVAL;
+        } else {
+            if (strcmp(line, "end") != 0 || stop + 1 != end || !inputs)
+                return -EINVAL;
+            *is_current = unchanged;
+            return (int)count;
+        }
     }
     return -EINVAL;
 }
@@ -126,7 +131,7 @@ int read_needles(const char *directory, const char *name, struct needle_file *fi
         if (part < 0)
             return -errno;
         if (part == 0)
-            return parse_needles(file->text, size, file->needles, MAX_NEEDLES);
+            return parse_needles(file->text, size, file->needles, MAX_NEEDLES, &file->is_current);
     }
     return -E2BIG;
 }
@@ -159,7 +164,8 @@ static int find_own(char path[PATH_MAX])
     return 1;
 }
 
-int find_needles(struct needle_file *file)
+/* Fills in the needles of the configuration, or those of a machine without one: how many; -ENOENT and others for none. */
+static int find_file(struct needle_file *file)
 {
     char own[PATH_MAX], directory[PATH_MAX], name[sizeof "needles-0123456789abcdef"] = "needles";
     const char *named = getenv("SHIM_CONFIG"), *first = SYSTEM_FILE;
@@ -171,10 +177,20 @@ int find_needles(struct needle_file *file)
         first = is_named ? named : own;
     if (!is_named && !(has_own && exists(own)) && !exists(SYSTEM_FILE) && !exists(VENDOR_FILE)) {
         file->needles[0] = built_in_needles[0];
+        file->is_current = true;
         return 1;
     }
     if (strcmp(first, SYSTEM_FILE) != 0)
         snprintf(name, sizeof name, "needles-%016" PRIx64, short_name(SHORT_NAME, first, strlen(first)));
     int problem = run_directory(directory, sizeof directory);
     return problem ? problem : read_needles(directory, name, file);
+}
+
+void find_needles(struct needle_file *file)
+{
+    file->is_current = false;
+    int count = find_file(file);
+    file->count = count < 0 ? 0 : (size_t)count;
+    for (size_t i = 0; i < BUILT_IN_NEEDLES && !file->is_current; i++)
+        file->needles[file->count++] = built_in_needles[i];
 }

@@ -12,7 +12,15 @@
 
 #include <string.h>
 
-const struct needle built_in_needles[1] = { { "cdi.k8s.io/", sizeof "cdi.k8s.io/" - 1 } };
+#define NEEDLE(text) { text, sizeof text - 1 }
+
+/* In Python: Settings.needles() of shim/config/settings.py, with every source switched on; a test compares the two. */
+const struct needle built_in_needles[BUILT_IN_NEEDLES] = {
+    NEEDLE("cdi.k8s.io/"),
+    NEEDLE("NVIDIA_VISIBLE_DEVICES"),
+    NEEDLE("AMD_VISIBLE_DEVICES"),
+    NEEDLE("nvidia-container-devices"),
+};
 
 /* The bytes that needles are made of. Of what is not ASCII it is only known whether there is any. */
 struct alphabet {

@@ -4,11 +4,13 @@ Loading twenty modules one by one costs as much as half a start of the interpret
 files. So the build compiles them into one file that shim/__main__.py runs in place of looking for them: a table of
 code, and the lines that make modules of it. Docstrings and assertions go, as under -OO, and annotations too: nobody
 reads them there, and each costs a tuple at every start. The file begins with the magic number of the interpreter that
-wrote it; with another interpreter, or without the file, the modules are loaded as usual.
+wrote it and a hash of what follows (0.04 ms of a load of 0.7 ms): marshal trusts its input, and one flipped bit ended
+in SIGSEGV once in 60. With another interpreter, a damaged file or none, the modules are loaded as usual.
 """
 
 from __future__ import annotations
 
+import _imp
 import ast
 import marshal
 import sys
@@ -21,6 +23,7 @@ from types import CodeType
 MODULES = (
     "shim",
     "shim.base",
+    "shim.base.execute",
     "shim.base.fastjson",
     "shim.base.findings",
     "shim.base.paths",
@@ -35,7 +38,6 @@ MODULES = (
     "shim.config.settings",
     "shim.create",
     "shim.create.bundle",
-    "shim.create.execute",
     "shim.create.invocation",
     "shim.create.known",
     "shim.create.log",
@@ -140,7 +142,8 @@ def main() -> None:
     """Write the file."""
     top, output = map(Path, sys.argv[1:])
     loader = compile(LOADER, "hot", "exec", dont_inherit=True, optimize=2)
-    output.write_bytes(MAGIC_NUMBER + marshal.dumps((table(top), loader)))
+    data = marshal.dumps((table(top), loader))
+    output.write_bytes(MAGIC_NUMBER + _imp.source_hash(0, data) + data)
 
 
 if __name__ == "__main__":

@@ -3,27 +3,41 @@
 import marshal
 import sys
 from _frozen_importlib_external import MAGIC_NUMBER  # importlib.util's, without its cost
+from _imp import source_hash
 
 TOP = __file__[: -len("/shim/__main__.py")]
+PARTS = {"create": "shim.create", "precreate": "shim.create.precreate", "netdevices": "shim.hooks.netdevices"}
+
+
+def load_hot() -> None:
+    """Load the modules of a create from one file, see packaging/hot.py; without it everything works as well."""
+    try:
+        with open(f"{TOP}/shim/hot", "rb") as file:
+            data = memoryview(file.read())
+    except OSError:
+        return
+    if data[:4] != MAGIC_NUMBER or data[4:12] != source_hash(0, data[12:]):  # marshal trusts its input
+        return
+    table, loader = marshal.loads(data[12:])
+    try:
+        exec(loader, {"TABLE": table, "TOP": TOP, "sys": sys})
+    except Exception:
+        for name in table:
+            sys.modules.pop(name, None)
+
 
 if __name__ == "__main__":
     sys.path.insert(0, TOP)  # `site` never runs
-    if sys.argv[1] == "create":
-        try:
-            with open(f"{TOP}/shim/hot", "rb") as file:  # see packaging/hot.py; without it everything works as well
-                data = file.read()
-            if data.startswith(MAGIC_NUMBER):
-                TABLE, loader = marshal.loads(data[len(MAGIC_NUMBER) :])
-                exec(loader)
-        except (OSError, EOFError, ValueError, TypeError):  # the last three: it is damaged
-            pass
-    parts = {"create": "shim.create", "precreate": "shim.create.precreate", "netdevices": "shim.hooks.netdevices"}
-    part = parts.get(sys.argv[1], "shim.cli")
+    part = PARTS.get(sys.argv[1], "shim.cli")
     try:
+        if part == "shim.create":
+            load_hot()
         __import__(part)
-    except ImportError as error:
+        sys.modules[part].main(sys.argv[2:])
+    except Exception as error:
         from shim import broken
 
-        broken.tell(sys.argv[2:], error)
-        sys.exit(1)
-    sys.modules[part].main(sys.argv[2:])
+        broken.end(sys.argv[1], sys.argv[2:], error)
+
+# The launcher takes this file for cut off unless it ends so:
+# end

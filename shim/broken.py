@@ -1,32 +1,91 @@
-"""What is left to say when our own modules cannot be loaded: SHIM_BROKEN, in the form of shim.create.report.
+"""What is left to do when our own modules cannot be loaded, or fail where nobody expected it: SHIM_BROKEN.
 
-The launcher says the same when Python itself cannot be started. This is the other half: an installation that is half
-removed, or modules that were built for another Python. It needs builtin modules only.
+The launcher does the same when Python itself cannot be started. This is the other half: an installation that is half
+removed, damaged files, modules that were built for another Python. Builtin modules only, and shim.base.execute.
+
+What need not fail goes on as the low-level runtime: an exec or update only lacks what we would add, and a create in
+which the launcher found nothing that asks needs nothing of us. Everything else ends here, with one line on stderr and,
+for a create, in the runtime's --log file.
 """
 
-import sys
+import posix
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-def tell(words: list[str], error: ImportError) -> None:
-    """Report on stderr and, for a create, in the runtime's --log file.
+_LONGEST = 1000  # letters of a cause
+
+
+def end(part: str, words: list[str], error: Exception) -> "NoReturn":
+    """Go on as the low-level runtime where that is right, else report and exit.
 
     Arguments:
+        part: what was started: "create", "precreate", "netdevices" or "cli".
         words: what the launcher handed over (shim.create.invocation), or a command line.
-        error: what could not be imported.
+        error: what went wrong.
     """
-    said = dict(word.partition("=")[::2] for word in words[: words.index("--")]) if "--" in words else {}
-    cause = ascii(str(error))[1:-1].replace('"', "'")
+    if part == "cli" and not isinstance(error, (ImportError, SyntaxError, AttributeError)):
+        raise error  # a defect of a command, whose traceback helps
+    call = words if part == "create" else []
+    said = _said(call)
+    if said.get("verb") in {"exec", "update"} or said.get("asks") == "0":
+        try:
+            from shim.base.execute import execute
+
+            execute(said["low"], words[words.index("--") + 1 :], said.get("sigign", "").split(","))
+        except Exception as failure:
+            error = failure
+    tell(call, error)
+    posix._exit(1)
+
+
+def tell(call: list[str], error: Exception) -> None:
+    """Report on stderr and, for a create, in the runtime's --log file, in the form of shim.create.report.
+
+    Arguments:
+        call: what the launcher handed over for a create, else nothing.
+        error: what went wrong.
+    """
+    said = _said(call)
+    name = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+    cause = _plain(f"{name}{error}{_place(error)}")
     message = f"shim: SHIM_BROKEN: its modules cannot be loaded: {cause} (install shim again)"
-    sys.stderr.write(f"{message}\n")
-    if said.get("log", "/dev/stderr") == "/dev/stderr":
-        return
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    line = f'time="{now}" level=error msg="{message}"'
-    if said.get("log-format") == "json":
-        line = f'{{"level":"error","msg":"{message}","time":"{now}"}}'
+    log = said.get("log", "/dev/stderr")
+    if log != "/dev/stderr":
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        line = f'time="{now}" level=error msg="{message}"'
+        if said.get("log-format") == "json":
+            line = f'{{"level":"error","msg":"{message}","time":"{now}"}}'
+        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
+        try:
+            _write(posix.open(log, flags | posix.O_NONBLOCK | posix.O_NOCTTY, 0o644), line)
+        except (OSError, ValueError):  # a log that cannot be written changes nothing
+            pass
+    _write(2, message)
+
+
+def _said(call: list[str]) -> dict[str, str]:
+    """The launcher's words in front of `--`."""
+    return dict(word.partition("=")[::2] for word in call[: call.index("--")]) if "--" in call else {}
+
+
+def _place(error: Exception) -> str:
+    """Where it went wrong."""
+    place = error.__traceback__
+    while place and place.tb_next:
+        place = place.tb_next
+    return f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
+
+
+def _plain(text: str) -> str:
+    """The text as one line of ASCII that needs no quoting."""
+    return ascii(text[:_LONGEST])[1:-1].replace('"', "'").replace("\\", "/")
+
+
+def _write(fd: int, line: str) -> None:
     try:
-        with open(said["log"], "a", encoding="ascii") as log:
-            log.write(f"{line}\n")
-    except OSError:  # a log that cannot be written changes nothing
+        posix.write(fd, f"{line}\n".encode("ascii", "replace"))
+    except OSError:
         pass

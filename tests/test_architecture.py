@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "host": {"base"},
     "config": {"base", "cdi", "host"},
     "hooks": {"base", "host"},
-    "create": {"base", "cdi", "config", "host", "hooks.core"},
+    "create": {"base", "broken", "cdi", "config", "host", "hooks.core"},
     "engines": {"base", "cdi", "config", "host"},
     "cli": {"base", "cdi", "config", "create", "engines", "host", "hooks.core"},
 }

@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!text)
         abort();
     memcpy(text, data, size);
-    int count = parse_needles(text, size, needles, 4);
+    bool is_current;
+    int count = parse_needles(text, size, needles, 4, &is_current);
     if (count > 4)
         abort();
     for (int i = 0; i < count; i++) {

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from posix import _exit
 
+from shim.base.execute import execute
 from shim.base.findings import CdiError, Finding
 from shim.cdi import edits, plan
 from shim.cdi.index import DamagedError
 from shim.config.settings import OFF, Settings
 from shim.create import known, log, merge, record, report, request, rules
 from shim.create.bundle import Bundle
-from shim.create.execute import become
 from shim.create.invocation import Invocation
 from shim.host import identity
 
@@ -52,16 +52,31 @@ def main(words: list[str]) -> NoReturn:
         try:
             prepare(call, story, rootful)
             log.append(call, story, rootful=rootful)
-            become(call)
         except CdiError:
             raise
         except Exception as error:  # whatever it is: the engine must show a line, not a traceback
-            raise internal(error) from error
+            if call.verb not in {"exec", "update"} and (call.may_ask or story.devices):
+                raise internal(error) from error
+        become(call)
     except CdiError as error:
-        story.tell(error.findings)
-        log.append(call, story, rootful=rootful, failed=True)
-        report.fail(error, call.log, call.log_format)
+        try:
+            story.tell(error.findings)
+            log.append(call, story, rootful=rootful, failed=True)
+            report.fail(error, call.log, call.log_format)
+        except Exception as failure:  # a module of ours is damaged; the refusal stands
+            from shim import broken
+
+            broken.tell(words, failure)
         _exit(1)  # no clean-up of the interpreter: 2 ms, and nothing is open
+
+
+def become(call: Invocation) -> NoReturn:
+    """Execute the low-level runtime. Raises CdiError, LOWLEVEL_EXEC."""
+    try:
+        execute(call.low, call.argv, call.ignored)
+    except OSError as error:
+        text = f"the low-level runtime {call.low} cannot be executed (errno {error.errno})"
+        raise CdiError([Finding("LOWLEVEL_EXEC", text)]) from None
 
 
 def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
@@ -99,7 +114,7 @@ def prepare(call: Invocation, story: log.Story, rootful: bool) -> None:
             return edited
         try:
             from shim.create import fold  # late, with the C core: most plans have no hooks
-        except ImportError:  # a C module that this Python cannot load; the hooks themselves need no Python
+        except (ImportError, SyntaxError):  # such as a C module of another Python; the hooks themselves need none
             return edited
         edited, story.folded = fold.fold(edited, config, made, call, found.fold, rootful=rootful)
         return edited
@@ -203,10 +218,10 @@ def what_is_known() -> tuple[Settings, Served | None, CdiError | None]:
     """Configuration and devices. With a broken configuration every source counts, so that who asks is refused."""
     try:
         return *known.load(), None
-    except CdiError as error:
+    except Exception as error:  # also where a module that reads them is damaged
         from shim.create import unreadable  # late: the configuration is broken
 
-        return unreadable.widest(error), None, error
+        return unreadable.widest(error), None, error if isinstance(error, CdiError) else internal(error)
 
 
 def refuse_requests(config: Json, call: Invocation, found: Settings, trouble: CdiError, story: log.Story) -> None:
@@ -255,4 +270,6 @@ def internal(error: Exception) -> CdiError:
     while place and place.tb_next:
         place = place.tb_next
     where = f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
+    if isinstance(error, (ImportError, SyntaxError)):
+        return CdiError([Finding("SHIM_BROKEN", f"its modules cannot be loaded: {error}{where}", "install shim again")])
     return CdiError([Finding("INTERNAL", f"{type(error).__name__}: {error}{where}")])

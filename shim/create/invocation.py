@@ -26,6 +26,8 @@ class Invocation:
         log_format: "text" or "json".
         devices: values of --device, in order.
         unknown: an option in front of the verb that no table knows, else "".
+        may_ask: False when the launcher found no text by which a source that it knows asks; only the configuration can
+            know another then.
         ignored: names of signals (without SIG) that were ignored when the launcher started.
         argv: what the low-level runtime gets, argv[0] included.
     """
@@ -42,6 +44,7 @@ class Invocation:
         "log",
         "log_format",
         "low",
+        "may_ask",
         "name",
         "process",
         "resources",
@@ -79,6 +82,7 @@ class Invocation:
         self.log = said.get("log", "")
         self.log_format = said.get("log-format", "text")
         self.unknown = said.get("unknown", "")
+        self.may_ask = said.get("asks", "1") != "0"
         self.ignored = [name for name in said.get("sigign", "").split(",") if name]
         # crun's --config: a plain "config.json" means the bundle's, anything else is a path of its own
         named = said.get("config", "config.json")

@@ -24,12 +24,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def widest(error: CdiError) -> Settings:
+def widest(error: Exception) -> Settings:
     """Settings in which every source counts, with all names that are known to ask.
 
     Arguments:
         error: why the configuration does not count; of shim.config.reader it may hold the good values.
+    Returns:
+        the configuration itself when nothing is wrong with it, so that the error is about the specs.
     """
+    try:
+        return settings.load()
+    except Exception:  # noqa: S110  # it is the case in which every source counts
+        pass
     good: Settings | None = getattr(error, "settings", None)
     every = [one for one in (good, _last()) if one]
     found = Settings()

@@ -106,13 +106,6 @@ def asks(config: bytes, needles: list[bytes] | None = None) -> bool:
     return bool(lib.asks(config, len(config), listed, len(needles)))
 
 
-def needles() -> list[bytes] | None:
-    """The needles by which the launcher would scan now; None when it would leave every create to Python."""
-    file = ffi.new("struct needle_file *")
-    count = lib.find_needles(file)
-    return None if count < 0 else [ffi.unpack(one.text, one.size) for one in file.needles[0:count]]
-
-
 class CacheReport:
     """What update_ldcache did.
 

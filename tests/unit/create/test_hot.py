@@ -33,7 +33,7 @@ def builder() -> ModuleType:
 def _table(modules: Path) -> dict[str, tuple[str, bool, CodeType]]:
     data = (modules / "shim" / "hot").read_bytes()
     assert data.startswith(importlib.util.MAGIC_NUMBER)
-    table: dict[str, tuple[str, bool, CodeType]] = marshal.loads(data[len(importlib.util.MAGIC_NUMBER) :])[0]
+    table: dict[str, tuple[str, bool, CodeType]] = marshal.loads(data[12:])[0]
     return table
 
 
@@ -61,7 +61,7 @@ TOP = sys.argv[1]
 sys.path.insert(0, TOP)
 if sys.argv[2] == "hot":
     with open(f"{TOP}/shim/hot", "rb") as file:
-        TABLE, loader = marshal.loads(file.read()[4:])
+        TABLE, loader = marshal.loads(file.read()[12:])
     exec(loader)
 import shim.create, shim.host.trust
 from shim.cdi import directories

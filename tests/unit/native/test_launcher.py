@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -298,6 +299,29 @@ def test_what_is_no_config_is_left_to_the_runtime_unless_the_command_line_asks(w
             path.unlink(missing_ok=True)
 
 
+@pytest.mark.parametrize("words", [["create", "x"], ["--new", "create", "x"]], ids=" ".join)
+@pytest.mark.parametrize("configuration", [False, True])
+def test_a_writer_to_a_fifo_waits_for_the_runtime(world: World, words: list[str], configuration: bool) -> None:
+    """runc reads such a config.json. The launcher opened it and closed it: what was written was lost, and runc hung."""
+    path = world.bundle / "config.json"
+    path.unlink()
+    os.mkfifo(path)
+    if configuration:
+        world.put("/etc/shim/config.toml")
+    writer = threading.Thread(target=path.write_text, args=("{}",))
+    writer.start()
+    try:
+        became_runtime(world.call(*words))
+        writer.join(0.1)
+        assert writer.is_alive(), "nobody has opened it for reading"
+        assert path.read_text() == "{}"
+        writer.join(10)
+        assert not writer.is_alive()
+    finally:
+        path.unlink()
+        world.inside("rm", "-f", "/etc/shim/config.toml")
+
+
 def test_the_largest_config_is_read_to_its_end(world: World) -> None:
     tail = b'"cdi.k8s.io/x"'
     world.config(b" " * ((16 << 20) - len(tail)) + tail)
@@ -428,11 +452,13 @@ def test_the_users_run_directory_is_nothing_to_the_hosts_root(world: World, tmp_
     (became_runtime if is_hosts_root else became_python)(world.call("exec", "-p", "p", "mine", env=env))
 
 
-@pytest.mark.parametrize("text", ["", "/nowhere/python3\n{modules}\n", "{python}\n/nowhere\n"])
-def test_a_broken_installation_does_not_stop_an_exec(world: World, launch: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "/nowhere/python3\n{modules}\n", "{python}\n/nowhere\n", "{python}\n{empty}\n"])
+def test_a_broken_installation_does_not_stop_an_exec(world: World, launch: Path, text: str, tmp_path: Path) -> None:
     """It may be a probe of a container that runs well, and lacks a variable at most."""
     world.put(record_of("shim", "", "x"))
-    launch.write_text(text.format(python=world.python, modules=world.modules))
+    (tmp_path / "shim").mkdir()
+    (tmp_path / "shim/__main__.py").touch()
+    launch.write_text(text.format(python=world.python, modules=world.modules, empty=tmp_path))
     assert became_runtime(world.call("exec", "-p", "p", "x", env=world.run_env)).argv[1:] == [
         b"exec",
         b"-p",
@@ -676,6 +702,8 @@ def test_a_link_that_is_none_says_so(world: World) -> None:
 BROKEN = [
     ("the interpreter is gone", "/nowhere/python3\n{modules}\n", "/nowhere/python3 cannot be started: it is missing"),
     ("the modules are gone", "{python}\n/nowhere\n", "/nowhere/shim/__main__.py cannot be read: it is missing"),
+    ("the program is cut off", "{python}\n{world}/cut\n", "/cut/shim/__main__.py cannot be read: it is cut off"),
+    ("the program is empty", "{python}\n{world}/empty\n", "/empty/shim/__main__.py cannot be read: it is cut off"),
     ("launch holds one line", "{python}\n", "does not hold the interpreter and the module directory"),
     ("launch is cut off", "{python}\n/mod", "does not hold the interpreter and the module directory"),
     ("launch is not absolute", "python3\n{modules}\n", "does not hold the interpreter and the module directory"),
@@ -688,7 +716,10 @@ BROKEN = [
 def test_a_broken_installation_stops_only_who_asks(
     world: World, launch: Path, text: str, reason: str, form: str | None
 ) -> None:
-    launch.write_text(text.format(python=world.python, modules=world.modules))
+    for name, content in (("cut", (world.modules / "shim/__main__.py").read_text()[:-1]), ("empty", "")):
+        (world.root / name / "shim").mkdir(parents=True, exist_ok=True)
+        (world.root / name / "shim/__main__.py").write_text(content)
+    launch.write_text(text.format(python=world.python, modules=world.modules, world=world.root))
     became_runtime(world.call("create", "x"))
     became_runtime(world.call("state", "x"))
     refused(world.call("cdi", "list"), "SHIM_BROKEN")
@@ -712,13 +743,75 @@ def test_a_broken_installation_stops_only_who_asks(
         assert re.fullmatch(rf'time="{time}" level=error msg="{re.escape(line.strip())}"', after)
 
 
+PREFIXED = '{"annotations":{"cdi.k8s.io/x":""}}'
+SOURCES = {
+    "nothing": ("{}", False),
+    "an annotation": (PREFIXED, True),
+    "a variable": ('{"process":{"env":["NVIDIA_VISIBLE_DEVICES=0"]}}', True),
+    "a variable of another vendor": ('{"process":{"env":["AMD_VISIBLE_DEVICES=0"]}}', True),
+    "a mount": ('{"mounts":[{"destination":"/var/run/nvidia-container-devices/0"}]}', True),
+    "a mount by another spelling": ('{"mounts":[{"destination":"/var/run/.//nvidia-container-devices/0"}]}', True),
+    "a variable that is spelt with an escape": ('{"process":{"env":["NVIDIA\\u005fVISIBLE_DEVICES=0"]}}', True),
+}
+
+
+@pytest.mark.parametrize(("config", "asks"), SOURCES.values(), ids=SOURCES.keys())
+@pytest.mark.parametrize("state", ["Python whole", "Python broken"])
+def test_with_a_configuration_and_no_needles_every_built_in_source_is_looked_for(
+    world: World, launch: Path, config: str, asks: bool, state: str
+) -> None:
+    """After each boot, and with any configuration, a broken Python stopped every container, although none asked."""
+    world.put("/etc/shim/config.toml")
+    world.config(config)
+    if state == "Python broken":
+        launch.write_text(f"/nowhere/python3\n{world.modules}\n")
+    try:
+        outcome = world.call("create", "x", env=world.run_env)
+    finally:
+        world.inside("rm", "/etc/shim/config.toml")
+    if state == "Python whole":
+        assert became_python(outcome).verdict().get("asks") == (None if asks else ["0"])
+    elif asks:
+        refused(outcome, "SHIM_BROKEN")
+    else:
+        became_runtime(outcome)
+
+
+def test_a_broken_installation_and_an_unknown_option_stop_only_who_asks(world: World, launch: Path) -> None:
+    launch.write_text("")
+    assert became_runtime(world.call("--new", "create", "x")).argv[1:] == [b"--new", b"create", b"x"]
+    refused(world.call("--new", "create", "--device", "a/b=c", "x"), "SHIM_BROKEN")
+    world.config(ASKS)
+    refused(world.call("--new", "create", "x"), "SHIM_BROKEN")
+
+
+def test_python_learns_whether_anything_was_found_that_asks(world: World) -> None:
+    assert became_python(world.call("--new", "create", "x")).verdict()["asks"] == ["0"]
+    assert "asks" not in became_python(world.call("create", "--device", "a/b=c", "x")).verdict()
+    world.config(ASKS)
+    assert "asks" not in became_python(world.call("--new", "create", "x")).verdict()
+
+
+def test_the_log_has_its_line_although_nobody_reads_stderr(world: World, launch: Path) -> None:
+    """SIGPIPE ended the launcher before it had written to --log, which is all that containerd shows."""
+    launch.write_text("")
+    log = world.bundle / "log"
+    reader, writer = os.pipe()
+    os.close(reader)
+    outcome = world.call("--log", log, "run", "--device", "a/b=c", "x", stderr=writer)
+    os.close(writer)
+    assert outcome.status == 1
+    assert "SHIM_BROKEN" in log.read_text()
+    log.unlink()
+
+
 def test_in_a_venv_the_interpreter_lies_beside_the_launcher(world: World, launch: Path) -> None:
     launch.unlink()
     line = refused(world.call("run", "--device", "a/b=c", "x"), "SHIM_BROKEN")
     assert f"python3 -m venv {world.root} && {world.root}/bin/pip install --force-reinstall cdi-shim" in line
     library = world.root / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     (library / "shim").mkdir(parents=True)
-    (library / "shim/__main__.py").touch()
+    (library / "shim/__main__.py").write_text("\n# end\n")
     python = world.add_program("bin/python3")
     assert world.call("run", "--device", "a/b=c", "x").status == 0
     seen = Seen.read(python)

@@ -28,7 +28,7 @@ def read(directory: Path | str, name: str = "needles") -> list[str] | None:
     """What the launcher reads there, None when it does not count."""
     file = ffi.new("struct needle_file *")
     count = lib.read_needles(os.fsencode(directory), name.encode(), file)
-    if count < 0:
+    if count < 0 or not file.is_current:
         return None
     return [os.fsdecode(ffi.unpack(one.text, one.size)) for one in file.needles[0:count]]
 
@@ -412,6 +412,38 @@ def test_needles_of_an_older_configuration_do_not_count(clean: World) -> None:
     configured(clean, "needles", VENDOR)
     clean.put(VENDOR)
     assert not needles_hold(clean)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_needles_of_the_configuration_that_counted_last_are_looked_for_as_well(clean: World, broken: bool) -> None:
+    """They may hold after the change, and then a container that asks must not start without Python."""
+    clean.put(SYSTEM)
+    configured(clean, "needles", SYSTEM, VENDOR)
+    clean.put(SYSTEM, "[cdi]")
+    good = clean.launch.read_text()
+    if broken:
+        clean.launch.write_text("")
+    try:
+        for config, asks in ((ASKS, True), (QUIET, False)):
+            clean.config(config)
+            outcome = clean.call("create", "x", env=clean.run_env)
+            if broken:
+                assert (outcome.status, outcome.runtime is not None) == ((1, False) if asks else (0, True))
+            else:
+                assert outcome.python
+                assert ("asks" in outcome.python.verdict()) is not asks
+    finally:
+        clean.launch.write_text(good)
+
+
+def test_a_stale_file_still_says_its_needles(place: Path, config: Path) -> None:
+    put(place, text_of([config], ["x", "y"]))
+    file = ffi.new("struct needle_file *")
+    for current in (True, False):
+        count = lib.read_needles(os.fsencode(place), b"needles", file)
+        assert [ffi.unpack(one.text, one.size) for one in file.needles[0:count]] == [b"x", b"y"]
+        assert bool(file.is_current) is current
+        config.write_text("changed")
 
 
 def test_the_vendors_configuration_is_one(clean: World) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from shim.config.settings import Settings
 from shim.hooks import core
+from shim.hooks._core import ffi, lib
 
 PREFIX = "cdi.k8s.io/"
 
@@ -114,6 +115,12 @@ def test_the_needle_without_a_configuration_is_the_annotation_prefix() -> None:
     assert Settings().needles() == (PREFIX,)
     for text in ("{}", PREFIX, '"a\\/b"', '"\\u0063"', '"\\u0041"'):
         assert core.asks(text.encode()) == core.asks(text.encode(), [PREFIX.encode()])
+
+
+def test_the_built_in_needles_are_those_of_every_source() -> None:
+    every = Settings()
+    every.environment = every.mounts = "any"
+    assert [ffi.unpack(one.text, one.size).decode() for one in lib.built_in_needles] == list(every.needles())
 
 
 @pytest.mark.engine

@@ -136,7 +136,7 @@ class World:
         ):
             directory.mkdir(parents=True)
         shutil.copy2(LAUNCHER, self.bin / "shim")
-        (self.modules / "shim/__main__.py").write_text("")
+        (self.modules / "shim/__main__.py").write_text("\n# end\n")
         self.runtime = compile_program("program", root / "low/runc")
         self.python = self.add_program("python/python3")
         self.start = compile_program("start", root / "start")
@@ -193,6 +193,7 @@ class World:
         umask: int = 0o22,
         ignored: tuple[signal.Signals, ...] = (),
         rootless: bool = False,
+        stderr: int = subprocess.PIPE,
     ) -> Outcome:
         """Call the launcher by a name, and see what came of it; rootless: as root of a user namespace of its own."""
         variables = self.root / "environment"
@@ -208,7 +209,8 @@ class World:
         done = subprocess.run(
             [os.fsencode(word) for word in command],
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             pass_fds=pass_fds,
             umask=umask,
             preexec_fn=ignore,
@@ -216,7 +218,7 @@ class World:
             check=False,
         )
         runtime, python = Seen.read(self.runtime), Seen.read(self.python)
-        return Outcome(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr), runtime, python)
+        return Outcome(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr or b""), runtime, python)
 
     def _enter(self) -> list[str]:
         user = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]

@@ -1,7 +1,9 @@
-"""The last step: become the low-level runtime, in the same process, with everything as the engine gave it. HOT.
+"""The last step: execute the low-level runtime, in the same process, with everything as the engine gave it. HOT.
 
 What Python changed in the process is put back: the environment comes from the bytes of /proc/self/environ, where the
 launcher has only renamed the LD_* variables, and signals that Python ignores by itself get their old disposition.
+
+Builtin modules only: shim.broken ends here, too, when other modules of ours are damaged.
 """
 
 from __future__ import annotations
@@ -10,14 +12,10 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # typeshed knows `signal` only
 import posix
 
-from shim.base.findings import CdiError, Finding
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import NoReturn
-
-    from shim.create.invocation import Invocation
 
 _KEPT = b"SHIM_KEEP_"
 _IGNORED_BY_PYTHON = {"PIPE": _signal.SIGPIPE, "XFSZ": _signal.SIGXFSZ}
@@ -58,20 +56,20 @@ class Environment:
         return self._values
 
 
-def become(call: Invocation) -> NoReturn:
-    """Exec the low-level runtime.
+def execute(program: str, argv: list[str], ignored: Collection[str]) -> NoReturn:
+    """Execute a program with the environment that the launcher was started with.
 
+    Arguments:
+        program: its path.
+        argv: its command line, argv[0] included.
+        ignored: names of signals (without SIG) that were ignored when the launcher started.
     Raises:
-        CdiError: LOWLEVEL_EXEC, when it cannot be executed.
+        OSError: it cannot be executed.
     """
     for name, number in _IGNORED_BY_PYTHON.items():
-        if name not in call.ignored:
+        if name not in ignored:
             _signal.signal(number, _signal.SIG_DFL)
-    try:
-        posix.execve(call.low, call.argv, _environment())
-    except OSError as error:
-        text = f"the low-level runtime {call.low} cannot be executed (errno {error.errno})"
-        raise CdiError([Finding("LOWLEVEL_EXEC", text)]) from None
+    posix.execve(program, argv, _environment())
 
 
 def _environment() -> Mapping[bytes, bytes]:

@@ -8,7 +8,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.create.execute import Environment
+from shim.base.execute import Environment
 
 NAME = st.binary(min_size=1, max_size=12).filter(lambda name: not set(name) & set(b"=\0"))
 VALUE = st.binary(max_size=12).filter(lambda value: b"\0" not in value)
