@@ -17,6 +17,7 @@ enum grammar grammar_of(const char *path);
 void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices);
 bool is_rootful(void);
 int run_directory(char *out, size_t room);
+bool is_ours(int fd, unsigned kind);
 void record_key(char *out, const char *name, const char *root, const char *id);
 struct needle {
     const char *text;

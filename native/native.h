@@ -124,6 +124,12 @@ bool is_rootful(void);
  */
 int run_directory(char *out, size_t room);
 
+/*
+ * Whether an open file or directory is one of ours: of this kind (S_IFREG, S_IFDIR), the caller's own, and writable by
+ * nobody else. Others may read it or pass through it: a tmpfiles line makes /run/shim with mode 0755.
+ */
+bool is_ours(int fd, mode_t kind);
+
 /* A name for bytes: FNV-1a of 64 bits, over what came before, SHORT_NAME at first. */
 #define SHORT_NAME 0xcbf29ce484222325
 uint64_t short_name(uint64_t before, const char *bytes, size_t size);

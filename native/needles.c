@@ -10,7 +10,7 @@
  *     needle TEXT
  *     end
  *
- * The file counts while it is ours alone, whole, of our version, and every input is what it says. With a configuration
+ * The file counts while it is ours, whole, of our version, and every input is what it says. With a configuration
  * and without such a file it is unknown which texts ask, and Python must look. What can be known then is whether one of
  * the likely texts is there: those of every built-in source, and those of the file whose inputs have changed since. It
  * decides what happens where Python cannot look (launcher.c).
@@ -107,16 +107,8 @@ int parse_needles(char *text, size_t size, struct needle *needles, size_t room, 
     return -EINVAL;
 }
 
-/* Whether nobody but us can have written this, or can read it. */
-static bool is_ours_alone(int fd, mode_t kind, struct stat *status)
-{
-    return fstat(fd, status) == 0 && (status->st_mode & S_IFMT) == kind && status->st_uid == geteuid() &&
-           !(status->st_mode & 077);
-}
-
 int read_needles(const char *directory, const char *name, struct needle_file *file)
 {
-    struct stat status;
     size_t size = 0;
     cleanup_fd int above = open(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (above < 0)
@@ -124,7 +116,7 @@ int read_needles(const char *directory, const char *name, struct needle_file *fi
     cleanup_fd int fd = openat(above, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (!is_ours_alone(above, S_IFDIR, &status) || !is_ours_alone(fd, S_IFREG, &status))
+    if (!is_ours(above, S_IFDIR) || !is_ours(fd, S_IFREG))
         return -EPERM;
     for (ssize_t part; size < sizeof file->text; size += (size_t)part) {
         part = read(fd, file->text + size, sizeof file->text - size);

@@ -52,6 +52,13 @@ int run_directory(char *out, size_t room)
     return 0;
 }
 
+bool is_ours(int fd, mode_t kind)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind && status.st_uid == geteuid() &&
+           !(status.st_mode & (S_IWGRP | S_IWOTH));
+}
+
 uint64_t short_name(uint64_t before, const char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)

@@ -23,6 +23,7 @@ import time
 from shim import __version__
 from shim.base import fastjson
 from shim.base.paths import parent
+from shim.host.identity import is_our_file, is_ours, make_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ _PREAMBLE = 43
 _FIRST_READ = 64 * 1024  # holds everything but the records of eight GPUs
 _MAX_SIZE = 256 * 1024 * 1024
 _FRESH_NS = 100_000_000
-_S_IFMT, _S_IFREG, _S_IFDIR = 0o170000, 0o100000, 0o040000
 
 
 class DamagedError(ValueError):
@@ -231,11 +231,7 @@ def _open(path: str) -> Indexed | None:
 
 def _read(fd: int, path: str) -> Indexed | None:
     status = posix.fstat(fd)
-    above = posix.lstat(path.rpartition("/")[0] or "/")
-    own = posix.geteuid()
-    if status.st_mode & _S_IFMT != _S_IFREG or above.st_mode & _S_IFMT != _S_IFDIR:
-        return None
-    if (status.st_uid, above.st_uid) != (own, own) or (status.st_mode | above.st_mode) & 0o077:
+    if not is_our_file(status) or not is_ours(path.rpartition("/")[0] or "/"):
         return None
     start = posix.pread(fd, _FIRST_READ, 0)
     magic, made, header_size, names_size, rest_size = start[:_PREAMBLE].split()
@@ -295,7 +291,7 @@ def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, found:
     """Write an index; failure is silent, since the next one who misses it will try again.
 
     Arguments:
-        path: the file; its directory is made when it is missing, with mode 0700.
+        path: the file; its directory is made when it is missing, and nothing is written into one that is not ours.
         inputs: noted before the files were read.
         ways: directories and links on the way to the inputs, as Trust met them.
         settings: the configuration as plain values.
@@ -310,18 +306,12 @@ def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, found:
     from shim.base.replace import replace  # late: nothing is written where an index was found
 
     try:
-        _make_directory(path.rpartition("/")[0])
+        if not make_directory(path.rpartition("/")[0]):
+            return False
         replace(path, data)
     except (OSError, ValueError):
         return False
     return True
-
-
-def _make_directory(path: str) -> None:
-    try:
-        posix.mkdir(path, 0o700)
-    except FileExistsError:
-        pass
 
 
 def _encode(inputs: Any, ways: Any, settings: Json, found: Directories) -> bytes:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from shim import __version__
 from shim.base.replace import replace
 from shim.cdi.annotations import PREFIX
+from shim.host.identity import is_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def write(path: str, inputs: Iterable[tuple[str, list[int] | None]], needles: It
     """Write the file; failure is silent, since without it Python is asked.
 
     Arguments:
-        path: the file; its directory exists.
+        path: the file; nothing is written into a directory that is not ours.
         inputs: the configuration files that decide, each with its identity (shim.cdi.index.identity).
         needles: one of them stands in each config.json that asks. The usual annotation prefix is always added: it is
             what a configuration that stops counting falls back to.
@@ -44,6 +45,8 @@ def write(path: str, inputs: Iterable[tuple[str, list[int] | None]], needles: It
     lines += [*(f"needle {needle}" for needle in wanted), "end", ""]
     text = "\n".join(lines)
     if not all(_is_plain(needle) for needle in wanted) or text.count("\n") != len(lines) - 1:
+        return False
+    if not is_ours(path.rpartition("/")[0]):
         return False
     try:
         replace(path, text.encode("utf-8", "surrogateescape"))

@@ -26,7 +26,7 @@ import posix
 from shim.base import fastjson
 from shim.base.replace import replace
 from shim.create.bundle import identity
-from shim.host.identity import is_ours, run_dir, short_name
+from shim.host.identity import is_our_file, is_ours, make_directory, run_dir, short_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 _SWEPT = 16  # records looked at by one create
 _MAX_SIZE = 16 * 1024 * 1024
-_S_IFMT, _S_IFREG = 0o170000, 0o100000
 
 
 def key(name: str, root: str, id: str) -> str:
@@ -139,15 +138,12 @@ def _variables(config: Json) -> dict[str, str]:
 
 
 def _make_directories(place: str) -> bool:
-    """Make the directory and its parent where they are missing; whether both are ours alone."""
-    for path in (place.rpartition("/")[0], place):
-        try:
-            posix.mkdir(path, 0o700)
-        except FileExistsError:
-            pass
-        if not is_ours(path):
-            return False
-    return True
+    """Make the directory and its parent where they are missing; whether both are ours."""
+    return make_directory(place.rpartition("/")[0]) and make_directory(place)
+
+
+def _are_ours(place: str) -> bool:
+    return is_ours(place.rpartition("/")[0]) and is_ours(place)
 
 
 def _absolute(path: str) -> str:
@@ -198,6 +194,8 @@ def read(place: str, call: Invocation, found: Identity | None = None) -> Json | 
         found: the identity of config.json; looked up when not given.
     """
     try:
+        if not _are_ours(place):
+            return None
         bundle, _, rest = _read(f"{place}/{call.key}", _MAX_SIZE).partition(b"\n")
         entry = fastjson.loads(rest.decode("ascii"))
         entry["bundle"] = fastjson.loads(bundle.decode("ascii"))
@@ -220,7 +218,7 @@ def entries(place: str) -> Iterator[Json]:
         the record, with the members `bundle` and `holds` added: whether config.json is still the one that was written.
     """
     try:
-        names = sorted(posix.listdir(place)) if place else []
+        names = sorted(posix.listdir(place)) if place and _are_ours(place) else []
     except OSError:
         names = []
     for name in names:
@@ -253,7 +251,7 @@ def _read(path: str, size: int) -> bytes:
     fd = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
     try:
         status = posix.fstat(fd)
-        if status.st_mode & _S_IFMT != _S_IFREG or status.st_uid != posix.geteuid():
+        if not is_our_file(status):
             return b""
         return posix.read(fd, min(size, status.st_size))
     finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posix
 
-_S_IFMT, _S_IFDIR, _WRITABLE_BY_OTHERS = 0o170000, 0o040000, 0o022
+_S_IFMT, _S_IFDIR, _S_IFREG, _WRITABLE_BY_OTHERS = 0o170000, 0o040000, 0o100000, 0o022
 _WHOLE_RANGE = [b"0", b"0", b"4294967295"]
 
 
@@ -68,11 +68,30 @@ def short_name(text: str) -> str:
 def is_ours(path: str) -> bool:
     """Whether a directory is there, no link, belongs to us, and can be written by nobody else.
 
-    For the places that $XDG_* name and those that we make ourselves; whose word a file is, shim.host.trust says.
+    Others may pass through it: a line of tmpfiles.d makes /run/shim with mode 0755. The same rule stands in C (is_ours
+    in native/place.c). For the places that $XDG_* name and those that we make ourselves; whose word a file is,
+    shim.host.trust says.
     """
     try:
-        status = posix.lstat(path)
+        return _is_ours(posix.lstat(path), _S_IFDIR)
     except (OSError, ValueError):
         return False
-    is_directory = status.st_mode & _S_IFMT == _S_IFDIR
-    return is_directory and status.st_uid == posix.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
+
+
+def is_our_file(status: posix.stat_result) -> bool:
+    """The same for an open file: regular, ours, and writable by nobody else."""
+    return _is_ours(status, _S_IFREG)
+
+
+def make_directory(path: str) -> bool:
+    """Make a directory of ours, with mode 0700, where it is missing; whether it is ours now. Raises OSError."""
+    try:
+        posix.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    return is_ours(path)
+
+
+def _is_ours(status: posix.stat_result, kind: int) -> bool:
+    of_kind = status.st_mode & _S_IFMT == kind
+    return of_kind and status.st_uid == posix.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS

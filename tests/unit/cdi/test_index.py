@@ -15,6 +15,7 @@ import pytest
 from shim.cdi import directories, index, plan
 from shim.cdi.directories import Directories
 from shim.cdi.index import DamagedError, Indexed, Inputs
+from shim.config import needles
 from shim.host.trust import Trust
 
 
@@ -192,10 +193,11 @@ ODD: dict[str, Callable[[Path], Any]] = {
     "a FIFO": _as_fifo,
     "a directory": _as_directory,
     "of another owner": lambda path: os.chown(path, 1, 1),
-    "readable by a group": lambda path: path.chmod(0o640),
+    "writable by a group": lambda path: path.chmod(0o660),
     "writable by others": lambda path: path.chmod(0o602),
     "in a directory of another owner": lambda path: os.chown(path.parent, 1, 1),
-    "in a directory that others can enter": lambda path: path.parent.chmod(0o755),
+    "in a directory that others can write": lambda path: path.parent.chmod(0o757),
+    "in a directory that is a link": lambda path: _as_link(path.parent),
     "empty": lambda path: path.write_bytes(b""),
     "of another version": _of_another_version,
     "of another format": lambda path: path.write_bytes(
@@ -216,6 +218,46 @@ def test_whatever_is_odd_about_an_index_means_that_there_is_none(scene: Scene, c
     scene.write()
     change(Path(scene.path))
     assert index.load(scene.path) is None
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o711, 0o755])
+def test_an_index_counts_in_a_directory_that_others_can_pass_through(scene: Scene, mode: int) -> None:
+    """With a line of tmpfiles.d that makes /run/shim 0755, each create wrote an index and then refused to read it."""
+    Path(scene.path).parent.mkdir()
+    Path(scene.path).parent.chmod(mode)
+    scene.write()
+    assert index.load(scene.path) is not None
+
+
+def _link(path: Path) -> Path:
+    path.with_name("elsewhere").mkdir()
+    path.symlink_to("elsewhere")
+    return path.with_name("elsewhere")
+
+
+def _for_everybody(path: Path) -> Path:
+    path.mkdir()
+    path.chmod(0o777)
+    return path
+
+
+def _of_another(path: Path) -> Path:
+    path.mkdir()
+    os.chown(path, 1, 1)
+    return path
+
+
+FOREIGN = {"a link": _link, "writable by everybody": _for_everybody, "another user's": _of_another}
+
+
+@pytest.mark.parametrize("make", FOREIGN.values(), ids=FOREIGN.keys())
+def test_nothing_is_written_into_a_directory_that_is_not_ours(scene: Scene, make: Callable[[Path], Path]) -> None:
+    """Who may write there could have put a link in the file's place, or would own what is read as root's word."""
+    directory = make(Path(scene.path).parent)
+    found, inputs = directories.read(scene.dirs, Trust(), Inputs()), Inputs()
+    assert not index.write(scene.path, inputs, [], {}, found)
+    assert not needles.write(f"{Path(scene.path).parent}/needles", [], ["x"])
+    assert os.listdir(directory) == []
 
 
 def test_an_index_cut_anywhere_does_not_count(scene: Scene) -> None:

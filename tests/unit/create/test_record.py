@@ -304,6 +304,17 @@ def test_no_record_is_left_in_a_directory_that_others_can_write(container: Conta
     assert not Path(container.place).exists()
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_record_in_a_directory_that_others_can_write_does_not_count(container: Container, mode: int) -> None:
+    """Its file belongs to us, but who can write there may give it another name."""
+    container.create(["A=1"], [])
+    for directory in (Path(container.place), Path(container.place).parent):
+        assert container.exec([]) == ["A=1"]
+        directory.chmod(mode)
+        assert container.exec([]) == []
+        directory.chmod(0o755)
+
+
 def test_no_record_is_left_behind_a_link(container: Container, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     Path(container.place).symlink_to(tmp_path / "elsewhere")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,65 @@ def test_a_path_that_does_not_fit_is_no_place(tmp_path: Path, monkeypatch: pytes
     assert lib.run_directory(out, 9) == -errno.ENAMETOOLONG
     assert ffi.string(out) == b"untouched"
     assert lib.run_directory(out, 10) == (0 if identity.is_rootful() else -errno.ENAMETOOLONG)
+
+
+# --- what is ours ---------------------------------------------------------------------------------------------------
+
+
+def _mode(mode: int) -> Callable[[Path], object]:
+    return lambda path: path.chmod(mode)
+
+
+def _as_link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def _as_fifo(path: Path) -> None:
+    path.rmdir() if path.is_dir() else path.unlink()
+    os.mkfifo(path, 0o700)
+
+
+OURS: dict[str, tuple[Callable[[Path], object], bool]] = {
+    "for us alone": (_mode(0o700), True),
+    "that others can pass through": (_mode(0o711), True),
+    "that others can read": (_mode(0o755), True),
+    "that nobody can write": (_mode(0o500), True),
+    "that a group can write": (_mode(0o770), False),
+    "with an access list, whose mask is the mode of the group": (_mode(0o775), False),
+    "that others can write": (_mode(0o702), False),
+    "that everybody can write, with the sticky bit": (_mode(0o1777), False),
+    "of another user": (lambda path: os.chown(path, 1, 1), False),
+    "of another group, which cannot write": (lambda path: os.chown(path, -1, 1), True),
+    "behind a link": (_as_link, False),
+    "that is a FIFO": (_as_fifo, False),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), OURS.values(), ids=OURS.keys())
+@pytest.mark.parametrize("kind", ["directory", "file"])
+def test_what_is_ours_is_the_same_everywhere(
+    tmp_path: Path, kind: str, change: Callable[[Path], object], expected: bool
+) -> None:
+    """Records asked for one thing, the index for another, and the launcher for a third."""
+    path = tmp_path / "x"
+    path.mkdir() if kind == "directory" else path.touch()
+    path.chmod(0o700)
+    change(path)
+    fd = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        in_c = lib.is_ours(fd, stat.S_IFDIR if kind == "directory" else stat.S_IFREG)
+        in_python = identity.is_ours(str(path)) if kind == "directory" else identity.is_our_file(os.fstat(fd))
+    finally:
+        os.close(fd)
+    assert (bool(in_c), in_python) == (expected, expected)
+
+
+def test_a_file_is_no_directory_of_ours_nor_the_reverse(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert not identity.is_ours(str(tmp_path / "file"))
+    assert not identity.is_ours(str(tmp_path / "missing"))
+    assert not identity.is_our_file(tmp_path.stat())
+    fd = os.open(tmp_path, os.O_PATH)
+    assert (bool(lib.is_ours(fd, stat.S_IFREG)), bool(lib.is_ours(fd, stat.S_IFDIR))) == (False, True)
+    os.close(fd)
