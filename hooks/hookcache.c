@@ -2,8 +2,8 @@
  * The hook update-ldcache: which loaders a root has, and what each of them reads.
  *
  * glibc reads /etc/ld.so.cache. musl reads /etc/ld-musl-ARCH.path, and without that file three built-in directories, so a
- * file that we make begins with these; in the directories it looks for soname links, as glibc does without a cache. A root without any loader (statically linked programs) gets the cache all the same,
- * since tools read it, but only if there is an /etc: nothing is made for nobody.
+ * new file begins with these; in the directories it looks for soname links, as glibc does without a cache. A root without
+ * any loader (statically linked programs) gets the cache all the same, since tools read it, but only if there is an /etc.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -21,14 +21,15 @@ struct loaders {
     char musl[LOADERS][32];   /* architectures */
 };
 
-static void take_loader(struct loaders *found, const char *name)
+/* FOREIGN: the directory is on another mount, whose owner must not choose which file of /etc is read and written. */
+static void take_loader(struct loaders *found, const char *name, bool foreign)
 {
     static const char musl[] = "ld-musl-", end[] = ".so.1";
     size_t length = strlen(name);
 
     if (!strncmp(name, "ld-linux", 8) || !strncmp(name, "ld64.so.", 8))
         found->glibc = true;
-    if (strncmp(name, musl, sizeof musl - 1) || length < sizeof musl + sizeof end || found->musl_count == LOADERS)
+    if (foreign || strncmp(name, musl, sizeof musl - 1) || length < sizeof musl + sizeof end || found->musl_count == LOADERS)
         return;
     size_t arch = length - (sizeof musl - 1) - (sizeof end - 1);
     if (strcmp(name + length - (sizeof end - 1), end) || arch >= sizeof found->musl[0])
@@ -53,7 +54,7 @@ static int find_loaders(const struct root *root, struct loaders *found)
         fd = -1;
         for (struct dirent *entry; (entry = readdir(dir));)
             if (entry->d_name[0] == 'l')
-                take_loader(found, entry->d_name);
+                take_loader(found, entry->d_name, foreign);
         closedir(dir);
     }
     return root_late(root);
@@ -88,23 +89,44 @@ static int add_folder(char *list, size_t room, const char *folder)
     return length < 0 || (size_t)length >= room - used ? -EFBIG : 0;
 }
 
-static int update_musl(const struct root *root, const char *arch, const struct hook_call *call, struct fault *fault)
+/* Reads musl's list, 0 bytes when there is none. *owner gets what a new file is to have of the old one: owner and mode. */
+static int read_list(const struct root *root, const char *path, char list[MUSL_FILE], struct root *owner, mode_t *mode)
 {
     static const char builtin[] = "/lib\n/usr/local/lib\n/usr/lib\n";
+    struct stat st;
+    cleanup_fd int fd = root_config(root, path, false, &st);
+
+    if (fd == -ENOENT) {
+        strcpy(list, builtin);
+        return 0;
+    }
+    ssize_t have = fd < 0 ? fd : root_read(root, fd, list, MUSL_FILE - 1);
+    if (have < 0)
+        return (int)have;
+    owner->uid = st.st_uid;
+    owner->gid = st.st_gid;
+    *mode = st.st_mode & 0777;
+    return (int)strlen(list);
+}
+
+/* The list is copied and extended: what it says must not become readable for more users than before. */
+static int update_musl(const struct root *root, const char *arch, const struct hook_call *call, struct fault *fault)
+{
     char path[64], list[MUSL_FILE] = "";
+    struct root owner = *root;
+    mode_t mode = 0644;
 
     snprintf(path, sizeof path, "/etc/ld-musl-%s.path", arch);
-    ssize_t have = root_read(root, path, list, sizeof list - 1);
-    if (have == -ENOENT)
-        strcpy(list, builtin);
-    else if (have < 0)
-        return fault_set(fault, (int)-have, "cannot read %s", path);
-    size_t before = have == -ENOENT ? 0 : strlen(list);
+    int before = read_list(root, path, list, &owner, &mode);
+    if (before == -ELOOP)
+        return fault_say(fault, ELOOP, "%s is a link, which is neither followed nor replaced: the image needs a file there", path);
+    if (before < 0)
+        return fault_set(fault, -before, "cannot read %s", path);
     int rc = 0;
     for (size_t i = 0; !rc && i < call->folder_count; i++)
         rc = add_folder(list, sizeof list, call->folders[i]);
-    if (!rc && strlen(list) != before)
-        rc = root_replace(root, path, list, strlen(list), 0644);
+    if (!rc && strlen(list) != (size_t)before)
+        rc = root_replace(&owner, path, list, strlen(list), mode);
     return rc ? fault_set(fault, -rc, "cannot write %s", path) : 0;
 }
 
@@ -112,20 +134,27 @@ static int update_musl(const struct root *root, const char *arch, const struct h
 
 static int update(const struct root *root, const struct hook_call *call, bool links_only, struct fault *fault)
 {
-    struct ld_options options = {.folders = call->folders, .folder_count = call->folder_count, .generator = call->generator};
+    /* A start must leave nothing for the next one to do. With --root the result is what one run of ldconfig makes. */
+    const struct ld_options options = {
+        .folders = call->folders,
+        .folder_count = call->folder_count,
+        .sources = call->sources,
+        .source_count = call->source_count,
+        .generator = call->generator,
+        .keep_links = call->keep_links,
+        .settle = call->settle || !call->root,
+        .links_only = links_only,
+        .elsewhere = call->elsewhere,
+    };
     struct ld_report done;
+    int rc = ld_update(root, &options, &done, fault);
 
-    options.links_only = links_only;
-
-    options.sources = call->sources;
-    options.source_count = call->source_count;
-    options.elsewhere = call->elsewhere;
-    options.keep_links = call->keep_links;
-    /* A start must leave nothing for the next one to do, and injected folders must be found. With --root the result is
-     * what one run of ldconfig makes. */
-    options.settle = call->settle || !call->root;
-    options.must_find = !call->root;
-    return ld_update(root, &options, &done, fault);
+    if (!rc && done.remark.code) {
+        if (fault)
+            *fault = done.remark;
+        rc = -done.remark.code;
+    }
+    return rc;
 }
 
 int hook_update_ldcache(const struct root *root, const struct hook_call *call, struct fault *fault)

@@ -1,13 +1,13 @@
 /*
- * The hook enable-cuda-compat: an image that is newer than the host's driver brings a libcuda of its own for that case.
+ * The hook enable-cuda-compat: an image that is newer than the host's driver may bring a libcuda of its own for that case.
  *
- * Since CUDA 13 such a library says in a note for which drivers it is good: JSON with the branches of the driver (`Driver`)
- * and its `CUDA Version`. Then it is put in front when the host's branch is in the list and the library is newer: by the
- * CUDA version where the host's is known, else by not being of the host's own branch. Without a note the branches decide,
- * the library's being in its file's name. The note comes from the image, so it is found by bounded reads; one that cannot
- * be understood counts as none.
+ * Since CUDA 13 such a library has a note with the drivers that it works with: JSON with the branches of the driver
+ * (`Driver`) and its `CUDA Version`. Then it comes first when the host's branch is in the list and the library is newer: by
+ * the CUDA version where the host's is known, else by not being of the host's own branch. Without a note the branches
+ * decide, the library's being in its file's name. The note comes from the image, so it is found by bounded reads; one that
+ * cannot be understood counts as none.
  *
- * The choice is a file of a fixed name, made, corrected and taken back; the cache is update-ldcache's work.
+ * The choice is a file of a fixed name, made, corrected and taken back; update-ldcache reads it.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -20,7 +20,7 @@
 
 enum { PATH = 4096 };
 
-static const char drop_in[] = "/etc/ld.so.conf.d/00-cdi-compat.conf";
+static const char drop_in[] = LD_COMPAT_DROP_IN;
 
 struct compat {
     unsigned count;
@@ -28,7 +28,7 @@ struct compat {
     char name[256];
 };
 
-/* What the note says. */
+/* The contents of the note. */
 struct note {
     int64_t format;
     unsigned drivers;      /* how many the list has */
@@ -88,7 +88,7 @@ static bool read_note(const struct root *root, const char *folder, const char *n
     struct stat st;
     bool foreign;
     cleanup_fd int dir = root_directory(root, folder, &foreign);
-    cleanup_fd int fd = dir < 0 ? dir : root_entry(dir, name, foreign, &st);
+    cleanup_fd int fd = dir < 0 ? dir : root_entry(dir, name, foreign, &st, NULL);
 
     if (fd < 0)
         return false;
@@ -123,7 +123,7 @@ static bool good_by_note(const struct hook_call *call, unsigned long driver, con
     return driver && note->drivers && found->major != driver;
 }
 
-/* Whether the image's library is to be used; several of them are nobody's choice. */
+/* Whether the image's library is to be used. There is no choice between several of them. */
 static int compat_wanted(const struct root *root, const struct hook_call *call, const char *folder, bool *wanted)
 {
     unsigned long driver = call->driver ? strtoul(call->driver, NULL, 10) : 0;
@@ -141,11 +141,11 @@ static int compat_wanted(const struct root *root, const struct hook_call *call, 
     return root_late(root);
 }
 
-/* Puts the image's own libcuda in front where that is right, and takes an earlier choice back where it is not. */
+/* Puts the image's own libcuda first where that is right, and takes an earlier choice back where it is not. */
 int hook_enable_cuda_compat(const struct root *root, const struct hook_call *call, struct fault *fault)
 {
     const char *folder = call->compat ? call->compat : "/usr/local/cuda/compat";
-    char text[PATH], there[PATH];
+    char text[PATH];
     bool wanted;
     int length = snprintf(text, sizeof text, "%s\n", folder);
 
@@ -154,15 +154,17 @@ int hook_enable_cuda_compat(const struct root *root, const struct hook_call *cal
     int rc = compat_wanted(root, call, folder, &wanted);
     if (rc)
         return fault_set(fault, -rc, "cannot search %s", folder);
-    ssize_t same = root_read(root, drop_in, there, sizeof there);
-    if (!wanted)
-        rc = same == -ENOENT ? 0 : root_unlink(root, drop_in);
-    else if (same != length || memcmp(there, text, (size_t)same)) {
-        rc = root_mkdir(root, "/etc/ld.so.conf.d", 0755);
-        if (!rc)
-            rc = root_replace(root, drop_in, text, (size_t)length, 0644);
+    if (!wanted) {
+        struct stat st;
+        if (root_lstat(root, drop_in, &st))
+            return root_late(root);
+        rc = root_unlink(root, drop_in);
+        return rc && rc != -EXDEV ? fault_set(fault, -rc, "cannot remove %s", drop_in) : 0;  /* EXDEV: it is not read */
     }
-    if (rc == -ENOENT && !wanted)
-        rc = 0;
+    if (root_holds(root, drop_in, text, (size_t)length))
+        return 0;
+    rc = root_mkdir(root, "/etc/ld.so.conf.d", 0755);
+    if (!rc)
+        rc = root_replace(root, drop_in, text, (size_t)length, 0644);
     return rc ? fault_set(fault, -rc, "cannot write %s", drop_in) : 0;
 }

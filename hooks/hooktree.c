@@ -120,7 +120,7 @@ static int find_gpus(const struct root *root, const struct hook_call *call, uint
 /* Tells the vendor's EGL which of the machine's GPUs are in the container: one bit for each /dev/nvidiaN. */
 int hook_application_profile(const struct root *root, const struct hook_call *call, struct fault *fault)
 {
-    char path[sizeof profile_folder + 32], text[256], there[256];
+    char path[sizeof profile_folder + 32], text[256];
     uint64_t mask = 0;
     int rc = find_gpus(root, call, &mask);
 
@@ -133,8 +133,7 @@ int hook_application_profile(const struct root *root, const struct hook_call *ca
                           " \"rules\": [{\"pattern\": [], \"profile\": \"_container_\"}]}\n",
                           (unsigned long long)mask);
     snprintf(path, sizeof path, "%s/10-container.conf", profile_folder);
-    ssize_t same = root_read(root, path, there, sizeof there);
-    if (same == length && !memcmp(there, text, (size_t)same))
+    if (root_holds(root, path, text, (size_t)length))
         return 0;
     rc = root_mkdir(root, profile_folder, 0755);
     if (!rc)

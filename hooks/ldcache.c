@@ -21,7 +21,7 @@
 static const char cache_path[] = "/etc/ld.so.cache";
 static const char conf_path[] = "/etc/ld.so.conf";
 static const char conf_folder[] = "/etc/ld.so.conf.d";
-static const char drop_in[] = "/etc/ld.so.conf.d/00-cdi-shim.conf";
+static const char drop_in[] = LD_FOLDERS_DROP_IN;
 static const char include_all[] = "include /etc/ld.so.conf.d/*.conf\n";
 
 enum { MEMORY = 48 << 20, DROP_IN = 64 * 1024 };
@@ -42,11 +42,11 @@ static int folders_text(const struct ld_options *options, char *text, size_t roo
     return (int)used;
 }
 
-/* Leaves the folders in one file of a fixed name, so that an ldconfig that is run in the container later finds them too.
- * It is replaced, never added to, and not touched when it says the same already. */
+/* Writes the folders to one file of a fixed name, so that an ldconfig that is run in the container later finds them too.
+ * The file is replaced, never added to, and left as it is when it holds the same already. */
 static int write_drop_in(const struct root *root, const struct ld_options *options, struct fault *fault)
 {
-    char text[DROP_IN], there[DROP_IN];
+    char text[DROP_IN];
     struct stat st;
 
     if (!options->folder_count)
@@ -59,8 +59,7 @@ static int write_drop_in(const struct root *root, const struct ld_options *optio
         if (rc)
             return fault_set(fault, -rc, "cannot make %s", conf_path);
     }
-    ssize_t same = root_read(root, drop_in, there, sizeof there);
-    if (same == length && !memcmp(text, there, (size_t)same))
+    if (root_holds(root, drop_in, text, (size_t)length))
         return 0;
     int rc = root_mkdir(root, conf_folder, 0755);
     if (!rc)
@@ -104,33 +103,57 @@ static int queue_folders(struct ld_work *work, const struct ld_options *options)
 {
     int rc = 0;
 
+    work->injecting = true;
     for (size_t i = 0; !rc && i < options->folder_count; i++)
         rc = ld_conf_folder(work, options->folders[i], 0);
+    work->injecting = false;
     return rc;
 }
 
-static int queue_dirs(struct ld_work *work, const struct ld_options *options)
+static void find_drop_in(struct ld_work *work, int which, const char *path)
 {
-    /* A drop-in that could not be written would come first by its name. */
-    int rc = options->elsewhere || options->links_only ? queue_folders(work, options) : 0;
+    struct ld_drop_in *file = &work->drop_ins[which];
+    struct stat st;
+    cleanup_fd int fd = root_config(work->root, path, false, &st);
 
-    if (rc || options->links_only)
-        return rc;
-    rc = ld_conf_read(work, conf_path);
-    /* Where the configuration does not lead to the drop-in, the folders are searched all the same. */
-    if (!rc && options->must_find)
-        rc = queue_folders(work, options);
+    if (fd >= 0)
+        *file = (struct ld_drop_in){.dev = st.st_dev, .ino = st.st_ino, .valid = true};
+}
+
+/*
+ * Queues the directories. What our drop-ins name is searched wherever the root's ld.so.conf does not include them: it is
+ * empty, lists directories or single files, or its include line ends in a carriage return. Then they come first, like the
+ * directories on ldconfig's command line.
+ */
+static int queue_dirs(struct ld_work *work, const struct ld_options *options, bool written)
+{
+    if (options->links_only)
+        return queue_folders(work, options);
+    find_drop_in(work, LD_COMPAT, LD_COMPAT_DROP_IN);
+    if (written)
+        find_drop_in(work, LD_FOLDERS, LD_FOLDERS_DROP_IN);
+    int rc = ld_conf_read(work, conf_path);
+    bool compat = work->drop_ins[LD_COMPAT].valid && !work->drop_ins[LD_COMPAT].read;
+    bool folders = options->folder_count && !work->drop_ins[LD_FOLDERS].read;
+    if (!rc && (compat || folders)) {
+        ld_conf_restart(work);
+        if (compat)
+            rc = ld_conf_read(work, LD_COMPAT_DROP_IN);
+        if (!rc && folders)
+            rc = queue_folders(work, options);
+        rc = rc ? rc : ld_conf_read(work, conf_path);
+    }
     return rc ? rc : ld_conf_builtin(work);
 }
 
 static int search(struct ld_work *work, const struct root *root, const struct ld_profile *profile,
-                  const struct ld_options *options, struct fault *fault)
+                  const struct ld_options *options, bool written, struct fault *fault)
 {
     *work = (struct ld_work){.root = root, .profile = profile, .keep_links = options->keep_links};
     work->arena.limit = MEMORY;
     work->sources = options->sources;
     work->source_count = options->source_count;
-    int rc = queue_dirs(work, options);
+    int rc = queue_dirs(work, options, written);
     if (rc)
         return fault_set(fault, -rc, "cannot read the root's %s", conf_path);
     rc = ld_scan(work, options->threads ? options->threads : 2);
@@ -180,15 +203,23 @@ static int write_cache(struct ld_work *work, const struct ld_options *options, s
 
 static void count(struct ld_report *report, const struct ld_work *work)
 {
+    if (!report->remark.code)
+        report->remark = work->remark;
     report->entries = (unsigned)work->item_count;
     report->links_made += work->links_made;
     report->links_removed += work->links_removed;
     report->links_refused = work->links_refused;
 }
 
+/* Whether the drop-in can be done without: the root has no room for it, but may have one for the cache. */
+static bool is_dispensable(int rc)
+{
+    return rc == -EXDEV || rc == -ENOTDIR || rc == -EISDIR || rc == -EEXIST || rc == -ELOOP;
+}
+
 /*
  * Brings the cache and the soname links of a root up to date. On failure the cache is as it was; links may have been made,
- * as when ldconfig is stopped half way.
+ * as when ldconfig is stopped half way. REPORT also has a remark when something else than the cache is not as it should be.
  */
 int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault)
 {
@@ -201,20 +232,27 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
         return fault_say(fault, EINVAL, "%s is no generator of a cache", options->generator);
     strcpy(report->generator, profile.generator);
     int rc = 0;
-    if (options->elsewhere)
+    bool written = false;
+    if (options->elsewhere) {
         rc = can_cover(root, fault);
-    else if (!options->links_only)
-        rc = write_drop_in(root, options, fault);
+    } else if (!options->links_only) {
+        rc = write_drop_in(root, options, &report->remark);
+        written = !rc;
+        if (is_dispensable(rc))
+            rc = 0;
+        else if (rc && fault)
+            *fault = report->remark;
+    }
     if (!rc)
         rc = find_points(root, options, fault);
     if (rc)
         return rc;
-    rc = search(&work, root, &profile, options, fault);
+    rc = search(&work, root, &profile, options, written, fault);
     count(report, &work);
     /* Links that were made are seen by the next run only; a run that changed none has nothing left to see. */
     if (!rc && options->settle && (work.links_made || work.links_removed)) {
         arena_free(&work.arena);
-        rc = search(&work, root, &profile, options, fault);
+        rc = search(&work, root, &profile, options, written, fault);
         count(report, &work);
     }
     if (!rc)

@@ -41,7 +41,8 @@ int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
 {
     for (size_t i = 0; i < work->dir_count; i++)
         if (work->dirs[i]->ino == dir->ino && work->dirs[i]->dev == dir->dev) {
-            work->dirs[i]->type = dir->type;  /* the one thing that a repetition changes */
+            work->dirs[i]->type = dir->type;  /* all that a repetition changes for ldconfig */
+            work->dirs[i]->injected |= work->injecting;
             return 0;
         }
     if (work->dir_count >= DIRS)
@@ -52,6 +53,7 @@ int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
         return -ENOMEM;
     *copy = *dir;
     copy->fd = -1;
+    copy->injected = work->injecting;
     if (!copy->lent) {
         copy->lent = ld_source_over(work, dir->dev, dir->ino);
         copy->below = "";
@@ -293,14 +295,26 @@ static int read_lines(struct ld_work *work, char *text, size_t size, const struc
     return rc;
 }
 
+/* Whether a file is one of our drop-ins; notes that the configuration includes it. */
+static bool is_drop_in(struct ld_work *work, int which, const struct stat *st)
+{
+    struct ld_drop_in *file = &work->drop_ins[which];
+    bool same = file->valid && file->dev == st->st_dev && file->ino == st->st_ino;
+
+    file->read |= same;
+    return same;
+}
+
 static int read_file(struct ld_work *work, const char *path, const struct reading *by)
 {
     struct reading file = {.by = by, .path = path, .depth = by ? by->depth + 1 : 0};
     struct stat st;
-    int rc = root_stat(work->root, path, &st);
+    cleanup_fd int fd = root_config(work->root, path, true, &st);
 
-    if (rc || !S_ISREG(st.st_mode) || being_read(by, &st))
-        return rc == -ETIMEDOUT ? rc : 0;  /* missing, a directory, a FIFO: as if it were empty */
+    if (fd == -EXDEV && !work->remark.code)
+        fault_set(&work->remark, EXDEV, "%s is not read", path);
+    if (fd < 0 || being_read(by, &st))
+        return ld_our_trouble(fd) ? fd : 0;  /* missing, a directory, a FIFO, on another mount: as if it were empty */
     if (++work->files > CONF_FILES || file.depth > CONF_DEPTH || st.st_size > CONF_SIZE)
         return -E2BIG;
     file.dev = st.st_dev;
@@ -309,16 +323,28 @@ static int read_file(struct ld_work *work, const char *path, const struct readin
     char *text = arena_get(&work->arena, room + 1);
     if (!text)
         return -ENOMEM;
-    ssize_t size = root_read(work->root, path, text, room);
+    ssize_t size = root_read(work->root, fd, text, room);
     if (size < 0)
         return size == -ETIMEDOUT || size == -EFBIG ? (int)size : 0;
-    return read_lines(work, text, (size_t)size, &file);
+    is_drop_in(work, LD_COMPAT, &st);
+    bool before = work->injecting;
+    work->injecting |= is_drop_in(work, LD_FOLDERS, &st);
+    int rc = read_lines(work, text, (size_t)size, &file);
+    work->injecting = before;
+    return rc;
 }
 
 /* Reads a configuration file of the root and queues its directories. */
 int ld_conf_read(struct ld_work *work, const char *path)
 {
     return read_file(work, path, NULL);
+}
+
+/* Forgets the directories that were queued; those of drop-ins that were read will be queued again. */
+void ld_conf_restart(struct ld_work *work)
+{
+    work->dir_count = work->hwcaps_count = 0;
+    work->files = 0;
 }
 
 /* Queues the directories that the loader knows by itself. */

@@ -137,6 +137,11 @@ static int expand_magic(struct ld_matches *matches, const char *done, const char
     cleanup_fd int fd = root_directory(root, *done ? done : "/", &foreign);
     if (fd < 0)
         return fd == -ETIMEDOUT ? fd : 0;
+    if (foreign) {  /* what is in there would not be read either */
+        if (!matches->work->remark.code)
+            fault_set(&matches->work->remark, EXDEV, "what an include names in %s is not read", done);
+        return 0;
+    }
     DIR *dir = fdopendir(fd);
     if (!dir)
         return -errno;

@@ -1,7 +1,11 @@
 /*
- * The soname links of one directory: which are right, which are made or turned.
+ * The soname links of one directory: which are right, which are made or changed.
  *
  * A directory's table answers most of it; the kernel is asked about what a listing does not show.
+ *
+ * One thing differs from ldconfig. A low-level runtime makes an empty file as the mount point of each file that it mounts,
+ * and an image that is made from such a container keeps them. In a directory that got a driver's libraries such a file in
+ * the place of a soname link would be what programs load ("file too short"), so there the link replaces it.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -43,9 +47,24 @@ static int judge_by_table(const struct ld_walk *walk, const struct ld_lib *lib)
     if (there->type == 0)
         return MAKE;
     if (there->type == DT_REG)
-        return LEAVE;
+        return there == lib->entry || there->injected || !walk->dir->injected ? LEAVE : -1;
     struct ld_entry *one = ld_follow(walk->dir, there), *two = ld_follow(walk->dir, lib->entry);
     return one && one == two ? LEAVE : -1;
+}
+
+/* What happens to a file, directory or the like in the place of a soname link; see the top of this file. */
+static enum verdict judge_other(const struct ld_walk *walk, const char *link, const struct ld_lib *lib, const struct stat *st)
+{
+    struct ld_work *work = walk->work;
+
+    if (!walk->dir->injected || ld_source_over(work, st->st_dev, st->st_ino))
+        return LEAVE;
+    if (S_ISREG(st->st_mode) && st->st_size == 0)
+        return REPLACE;
+    if (!work->remark.code)
+        fault_say(&work->remark, EEXIST, "%s is not a link, so it stays, and %s is not found by this name", link,
+                  lib->entry->name);
+    return LEAVE;
 }
 
 static int judge_by_kernel(const struct ld_walk *walk, const char *file, const char *link, const struct ld_lib *lib)
@@ -62,7 +81,7 @@ static int judge_by_kernel(const struct ld_walk *walk, const char *file, const c
         if (file_st.st_dev == link_st.st_dev && file_st.st_ino == link_st.st_ino)
             return LEAVE;
         if (!own && !S_ISLNK(own_st.st_mode))
-            return LEAVE;
+            return judge_other(walk, link, lib, &own_st);
         if (walk->work->profile->debian && loader_name(lib->soname))
             return LEAVE;
         return REPLACE;
@@ -107,8 +126,8 @@ static void remember_link(struct ld_walk *walk, const struct ld_lib *lib)
 }
 
 /*
- * Makes dir/soname lead to the library. Whatever cannot be done is passed over, like in ldconfig. Answers 1 when the link
- * is missing because nothing may be written there: then the cache had better name the file itself.
+ * Makes dir/soname lead to the library. What cannot be done is left out, as by ldconfig. Returns 1 when the link is missing
+ * because nothing may be written there: then the cache has to name the file itself.
  */
 int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
 {
@@ -137,5 +156,9 @@ int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
         return 0;
     }
     work->links_refused++;
-    return rc == -EROFS || rc == -EXDEV;
+    if (rc == -EROFS || rc == -EXDEV)
+        return 1;
+    if (walk->dir->injected && !work->remark.code)
+        fault_set(&work->remark, -rc, "cannot make the link %s", link);
+    return 0;
 }

@@ -278,9 +278,10 @@ static int do_job(const struct ld_work *work, struct arena *arena, const struct 
 
     if (job->entry->type == DT_LNK)
         return fetch_target(job->dir, arena, job->entry);
-    cleanup_fd int fd = root_entry(job->dir->fd, job->entry->name, job->dir->foreign, &st);
+    cleanup_fd int fd = root_entry(job->dir->fd, job->entry->name, job->dir->foreign, &st, &job->entry->injected);
     if (fd < 0)
         return fd == -EMFILE || fd == -ENFILE ? fd : 0;
+    job->entry->injected |= ld_source_over(work, st.st_dev, st.st_ino) != NULL;
     return ld_look(work, arena, fd, &st, job->entry);
 }
 

@@ -283,7 +283,7 @@ void ld_profile_find(const struct root *root, struct ld_profile *profile)
     if (by_libc(root, profile))
         return;
     *profile = (struct ld_profile){.arch = host_arch()};
-    cleanup_fd int own = root_regular(root, "/etc/ld.so.cache", &st);
+    cleanup_fd int own = root_config(root, "/etc/ld.so.cache", true, &st);
     if (own >= 0 && by_cache(own, profile))
         return;
     cleanup_fd int host = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC);

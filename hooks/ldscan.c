@@ -91,7 +91,7 @@ static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const
     char *name = strrchr(path, '/') + 1;
     name[-1] = 0;
     cleanup_fd int folder = ld_source_open(source, name > below ? below : "", O_PATH | O_DIRECTORY);
-    return folder < 0 ? folder : root_entry(folder, name, true, st);
+    return folder < 0 ? folder : root_entry(folder, name, true, st, NULL);
 }
 
 /* A link that leads out of its directory, or nowhere: follow it with the kernel's help and look into what is there. */
@@ -290,6 +290,8 @@ static int walk_dir(struct ld_work *work, struct ld_dir *dir)
     if (!walk.libs || !walk.table)
         return -ENOMEM;
     int rc = 0;
+    for (size_t i = 0; i < dir->scanned; i++)
+        dir->injected |= dir->entries[i].injected;
     for (size_t i = 0; !rc && i < dir->scanned; i++) {
         rc = root_late(work->root);  /* names can be made to collide in a table, which costs the square of their number */
         if (!rc)

@@ -1,18 +1,28 @@
 /*
- * The root handle: every look at, and every write to, a container's tree goes through here.
+ * The root handle: every read from, and every write to, a container's tree goes through here.
  *
- * The tree belongs to whoever made the image, and parts of it may be changed by other containers while we work. So no
- * path is ever joined to the root's name and handed to the kernel. There is one descriptor, and openat2 resolves each
- * path below it: links, `..` and absolute targets stay inside (RESOLVE_IN_ROOT), the links of /proc that lead anywhere
- * are refused (RESOLVE_NO_MAGICLINKS). A kernel without openat2 (before 5.6, or a filter) is reported as -ENOSYS when
- * the handle is opened, so that nothing is written there.
+ * The image's author made the tree, and other containers may change parts of it meanwhile. So no path is ever joined
+ * to the root's name and handed to the kernel. There is one descriptor, and openat2 resolves each path below it: links,
+ * `..` and absolute targets stay inside (RESOLVE_IN_ROOT), the links of /proc that lead anywhere are refused
+ * (RESOLVE_NO_MAGICLINKS). A kernel without openat2 (before 5.6, or a filter) is reported as -ENOSYS when the handle is
+ * opened, so that nothing is written there.
  *
  * Reading. Only regular files, and opening must have no side effect: a FIFO would block, opening a watchdog arms it.
- * A file that others may exchange is first pinned with O_PATH, looked at, and then opened through /proc/self/fd: that
- * is the same file for certain. Only the entries of a directory on the root's own mount are opened directly, which
- * saves two calls for each of a thousand libraries; nobody else holds that mount while a container is being created.
+ * A file that others may exchange is first pinned with O_PATH, checked, and then opened through /proc/self/fd, which
+ * gives the same file. Only the entries of a directory on the root's own mount are opened directly, which saves two
+ * calls for each of a thousand libraries; no other process uses that mount while a container is being created.
  *
- * rootwrite.c does what changes a tree.
+ * A hook has more rights than the image's author and the container's users, and what it writes is readable for all of
+ * them. So two rules say what it may read:
+ *
+ *     configuration  what is obeyed or copied out (ld.so.conf and its includes, ld-musl-ARCH.path, ld.so.cache): a
+ *                    regular file on the root's own mount, reached without leaving that mount (root_config), so never a
+ *                    file of a volume, of a directory of the host, of procfs or sysfs.
+ *     libraries      may lie on any mount, since a driver's libraries are mounted into the container; only the soname
+ *                    and the kind of an ELF file go into the cache, of libc.so.6 also the version in its banner. Never
+ *                    on a file system that shows the kernel's state (is_kernel_view).
+ *
+ * rootwrite.c has what changes a tree.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -20,14 +30,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RACES = 64 };  /* openat2 answers EAGAIN when a rename elsewhere disturbed a `..`; more than this is malice */
+enum { RACES = 64 };  /* openat2 fails with EAGAIN when a rename elsewhere disturbed a `..`; so many are an attack */
 
 static int resolve(int from, const char *path, int flags, uint64_t resolve_flags)
 {
@@ -95,7 +107,7 @@ void root_close(struct root *root)
     root->fd = -1;
 }
 
-/* openat2 below the root; answers a descriptor. */
+/* openat2 below the root; returns a descriptor. */
 int root_resolve(const struct root *root, const char *path, int flags)
 {
     int late = root_late(root);
@@ -103,7 +115,7 @@ int root_resolve(const struct root *root, const char *path, int flags)
     return late ? late : resolve(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
-/* The same, unless something will be mounted over it. */
+/* The same with more flags of openat2; fails with -EXDEV when something will be mounted over the path. */
 int root_at(const struct root *root, const char *path, int flags, uint64_t more)
 {
     int late = root_late(root);
@@ -136,13 +148,13 @@ int root_lstat(const struct root *root, const char *path, struct stat *st)
     return stat_by(root, path, O_NOFOLLOW, st);
 }
 
-/* What lies below an open directory of the host's own, with no link on the way. */
+/* Opens what lies below an open directory of the host, with no link on the way. */
 int root_below(int directory, const char *path, int flags)
 {
     return resolve(directory, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
-/* A directory to list; *foreign tells that a mount point lies on the way to it. */
+/* Opens a directory to list; *foreign: a mount point lies on the way to it. */
 int root_directory(const struct root *root, const char *path, bool *foreign)
 {
     int fd = root_at(root, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
@@ -151,7 +163,23 @@ int root_directory(const struct root *root, const char *path, bool *foreign)
     return *foreign ? root_at(root, path, O_RDONLY | O_DIRECTORY, 0) : fd;
 }
 
-/* From an O_PATH descriptor of a regular file to one that reads it. */
+/* Whether a file shows the kernel's state: its contents may be for root only, and reading it may have side effects. */
+static bool is_kernel_view(int fd)
+{
+    static const uint32_t kinds[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC, SECURITYFS_MAGIC,
+                                     CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, BPF_FS_MAGIC, PSTOREFS_MAGIC,
+                                     EFIVARFS_MAGIC, SELINUX_MAGIC, SMACK_MAGIC};
+    struct statfs fs;
+
+    if (fstatfs(fd, &fs))
+        return true;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if ((uint32_t)fs.f_type == kinds[i])
+            return true;
+    return false;
+}
+
+/* From an O_PATH descriptor of a regular file to one that reads it; the errors are those of root_config. */
 static int reopen(int pinned, struct stat *st)
 {
     char path[40];
@@ -159,13 +187,15 @@ static int reopen(int pinned, struct stat *st)
     if (fstat(pinned, st))
         return -errno;
     if (!S_ISREG(st->st_mode))
-        return S_ISDIR(st->st_mode) ? -EISDIR : -EINVAL;
+        return S_ISDIR(st->st_mode) ? -EISDIR : S_ISLNK(st->st_mode) ? -ELOOP : -EINVAL;
+    if (is_kernel_view(pinned))
+        return -EINVAL;
     snprintf(path, sizeof path, "/proc/self/fd/%d", pinned);
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
-/* A regular file to read: -EISDIR for a directory, -EINVAL for anything else; *st is set in these cases too. */
+/* Opens a regular file to read, on whatever mount: a library. Errors as of root_config; *st is set for -EISDIR, -EINVAL. */
 int root_regular(const struct root *root, const char *path, struct stat *st)
 {
     cleanup_fd int pinned = root_at(root, path, O_PATH, 0);
@@ -173,8 +203,24 @@ int root_regular(const struct root *root, const char *path, struct stat *st)
     return pinned < 0 ? pinned : reopen(pinned, st);
 }
 
-/* A regular file NAME of a directory that is open already; a link is not followed. */
-int root_entry(int directory, const char *name, bool foreign, struct stat *st)
+/*
+ * Opens a configuration file: a regular file on the root's own mount, reached without leaving that mount. FOLLOW: a link
+ * at the path's end is followed, for what is only obeyed; what is copied or replaced is the file of this name itself.
+ * Fails with -EXDEV for another mount, -ELOOP for a link that is not followed, -EISDIR for a directory, -EINVAL for
+ * anything else that is no regular file.
+ */
+int root_config(const struct root *root, const char *path, bool follow, struct stat *st)
+{
+    cleanup_fd int pinned = root_at(root, path, O_PATH | (follow ? 0 : O_NOFOLLOW), RESOLVE_NO_XDEV);
+
+    return pinned < 0 ? pinned : reopen(pinned, st);
+}
+
+/*
+ * Opens a regular file NAME of an open directory to read; a link is not followed. FOREIGN: the directory is on another
+ * mount than the root. *mounted is set when something is mounted over the name, and may be NULL.
+ */
+int root_entry(int directory, const char *name, bool foreign, struct stat *st, bool *mounted)
 {
     if (!foreign) {
         cleanup_fd int fd = resolve(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
@@ -190,38 +236,54 @@ int root_entry(int directory, const char *name, bool foreign, struct stat *st)
         }
         if (fd != -EXDEV)
             return fd;
+        if (mounted)
+            *mounted = true;
     }
-    /* Something is mounted over the entry, or the whole directory is somebody else's. */
+    /* Others may exchange what is mounted here. */
     cleanup_fd int pinned = resolve(directory, name, O_PATH | O_NOFOLLOW, RESOLVE_BENEATH);
     return pinned < 0 ? pinned : reopen(pinned, st);
 }
 
-/* Reads a regular file whole and answers its length; -EFBIG when it does not fit. */
-ssize_t root_read(const struct root *root, const char *path, char *into, size_t room)
+/* Reads an open regular file whole and returns its length; -EFBIG when it does not fit into ROOM bytes. */
+ssize_t root_read(const struct root *root, int fd, char *into, size_t room)
 {
-    struct stat st;
-    cleanup_fd int fd = root_regular(root, path, &st);
-
-    if (fd < 0)
-        return fd;
-    if ((uint64_t)st.st_size > room)
-        return -EFBIG;
     size_t have = 0;
-    while (have < room) {
-        ssize_t got = read(fd, into + have, room - have);
+
+    for (;;) {
+        char more;
+        bool full = have == room;
+        ssize_t got = read(fd, full ? &more : into + have, full ? 1 : room - have);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return -errno;
         if (got == 0)
             return (ssize_t)have;
+        if (full)
+            return -EFBIG;
         have += (size_t)got;
         int late = root_late(root);
         if (late)
             return late;
     }
-    char more;  /* it grew while we read */
-    return read(fd, &more, 1) == 0 ? (ssize_t)have : -EFBIG;
+}
+
+/* Whether PATH itself, not what a link there leads to, is a regular file with these bytes. */
+bool root_holds(const struct root *root, const char *path, const void *data, size_t size)
+{
+    struct stat st;
+    char part[4096];
+    cleanup_fd int fd = root_config(root, path, false, &st);
+
+    if (fd < 0 || (uint64_t)st.st_size != size)
+        return false;
+    for (const char *at = data, *end = at + size; at < end;) {
+        ssize_t got = read(fd, part, sizeof part);
+        if (got <= 0 || got > end - at || memcmp(part, at, (size_t)got))
+            return false;
+        at += got;
+    }
+    return true;
 }
 
 /* Whether nothing is in the root: where a virtual machine brings its own. */

@@ -75,7 +75,7 @@ struct ld_options {
     struct ld_source *sources;
     size_t source_count;
     const char *generator;
-    bool keep_links, settle, must_find, links_only;
+    bool keep_links, settle, links_only;
     int elsewhere;
     unsigned threads;
 };
@@ -83,6 +83,7 @@ struct ld_report {
     unsigned entries, links_made, links_removed, links_refused;
     bool written;
     char generator[160];
+    struct fault remark;
 };
 int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault);
 struct hook_call {

@@ -215,9 +215,11 @@ int root_stat(const struct root *root, const char *path, struct stat *st);
 int root_lstat(const struct root *root, const char *path, struct stat *st);
 int root_directory(const struct root *root, const char *path, bool *foreign);
 int root_regular(const struct root *root, const char *path, struct stat *st);
+int root_config(const struct root *root, const char *path, bool follow, struct stat *st);
 int root_below(int directory, const char *path, int flags);
-int root_entry(int directory, const char *name, bool foreign, struct stat *st);
-ssize_t root_read(const struct root *root, const char *path, char *into, size_t room);
+int root_entry(int directory, const char *name, bool foreign, struct stat *st, bool *mounted);
+ssize_t root_read(const struct root *root, int fd, char *into, size_t room);
+bool root_holds(const struct root *root, const char *path, const void *data, size_t size);
 
 int root_mkdir(const struct root *root, const char *path, mode_t mode);
 int root_mkdir_parent(const struct root *root, const char *path, mode_t mode);
@@ -341,6 +343,7 @@ struct ld_entry {
     uint8_t isa;
     uint8_t type;                 /* DT_REG, DT_LNK, DT_DIR; 0: gone */
     bool library, aout;
+    bool injected;                /* something is, or will be, mounted over it */
     dev_t dev;                    /* identity, known for a.out files only */
     ino_t ino;
 };
@@ -358,6 +361,7 @@ struct ld_dir {
     ino_t ino;
     const char *hwcaps;           /* name of a glibc-hwcaps subdirectory, or NULL */
     int type;                     /* libc type demanded by a `dir=type` line, 0: any */
+    bool injected;                /* a hook's folder, or files in it are mounted: a driver's libraries came here */
     /* filled by ldlist.c */
     int fd;
     const struct ld_source *lent; /* a directory of the host, seen before it is mounted: this one, or one below it */
@@ -378,6 +382,19 @@ struct ld_item {                      /* one line of the cache */
     const char *hwcaps;
 };
 
+/* The drop-ins of our hooks, in the order of their names, which is that of the search. */
+#define LD_COMPAT_DROP_IN "/etc/ld.so.conf.d/00-cdi-compat.conf"
+#define LD_FOLDERS_DROP_IN "/etc/ld.so.conf.d/00-cdi-shim.conf"
+
+enum { LD_COMPAT, LD_FOLDERS, LD_DROP_INS };
+
+struct ld_drop_in {
+    dev_t dev;
+    ino_t ino;
+    bool valid;                   /* it is there and says what it should */
+    bool read;                    /* the root's configuration includes it */
+};
+
 struct ld_work {
     const struct root *root;
     const struct ld_profile *profile;
@@ -392,6 +409,9 @@ struct ld_work {
     struct ld_item *items;
     size_t item_count, item_room;
     unsigned files;               /* configuration files read */
+    struct ld_drop_in drop_ins[LD_DROP_INS];
+    bool injecting;               /* the directories that are queued now are folders of the hook */
+    struct fault remark;          /* the first thing that did not stop the work but that people should know */
     size_t names;                 /* directory entries kept */
     unsigned state;               /* counts changes that a listing cannot show */
     unsigned links_made, links_removed, links_refused;
@@ -399,6 +419,7 @@ struct ld_work {
 };
 
 int ld_conf_read(struct ld_work *work, const char *path);
+void ld_conf_restart(struct ld_work *work);
 int ld_conf_builtin(struct ld_work *work);
 int ld_conf_folder(struct ld_work *work, const char *path, int type);
 int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir);
@@ -477,7 +498,6 @@ struct ld_options {
     const char *generator;        /* imitate this one, NULL: find out */
     bool keep_links;              /* maintain no soname links */
     bool settle;                  /* as if run twice */
-    bool must_find;               /* scan the folders even where the root's configuration does not reach the drop-in */
     bool links_only;              /* make the soname links of the folders, and no cache */
     int elsewhere;                /* > 0: takes the cache of a root that cannot be written, which is not written then */
     unsigned threads;             /* 0: two */
@@ -487,6 +507,7 @@ struct ld_report {
     unsigned entries, links_made, links_removed, links_refused;
     bool written;
     char generator[160];
+    struct fault remark;          /* code 0: none */
 };
 
 int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault);

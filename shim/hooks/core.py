@@ -115,9 +115,11 @@ class CacheReport:
         links_removed: stale links that were taken away.
         links_refused: soname links that could not be made; the cache names the file itself where the tree is read-only.
         generator: whose ldconfig was imitated, as the cache says.
+        remark: what did not stop the work but is not as it should be, "" for nothing: a configuration file on another
+            mount, which is not read; a file in the place of a soname link beside injected libraries.
     """
 
-    __slots__ = ("entries", "generator", "links_made", "links_refused", "links_removed")
+    __slots__ = ("entries", "generator", "links_made", "links_refused", "links_removed", "remark")
 
     def __init__(self, done: Any) -> None:
         self.entries: int = done.entries
@@ -125,6 +127,7 @@ class CacheReport:
         self.links_removed: int = done.links_removed
         self.links_refused: int = done.links_refused
         self.generator = _text(done.generator)
+        self.remark = _text(done.remark.text)
 
 
 def update_ldcache(
@@ -136,7 +139,6 @@ def update_ldcache(
     generator: str = "",
     keep_links: bool = False,
     settle: bool = False,
-    must_find: bool = False,
     one_mount: bool = False,
     milliseconds: int = 0,
     threads: int = 2,
@@ -153,7 +155,6 @@ def update_ldcache(
         generator: imitate the ldconfig whose caches say this; "": the one of the root's libc.
         keep_links: maintain no soname links, like `ldconfig -X`.
         settle: as if run twice, so that links through new soname links are seen.
-        must_find: search the folders even where the root's ld.so.conf does not include the drop-in.
         one_mount: change nothing on other mounts than the root's own.
         milliseconds: give up after that long, 0: never.
         threads: how many look into files.
@@ -172,7 +173,6 @@ def update_ldcache(
     options.generator = text
     options.keep_links = keep_links
     options.settle = settle
-    options.must_find = must_find
     options.threads = threads
     handle, fault, done = ffi.new("struct root *"), ffi.new("struct fault *"), ffi.new("struct ld_report *")
     if lib.root_open(handle, root.encode("utf-8", "surrogateescape"), fault):

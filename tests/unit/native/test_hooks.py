@@ -259,10 +259,68 @@ def test_nothing_is_written_into_another_mount(tmp_path: Path) -> None:
     assert {entry.key: entry.value for entry in entries} == {"libv.so.1": "/opt/volume/libv.so.1.1"}
 
 
+STAYS = (
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1 is not a link, so it stays, and libcuda.so.550.1 is not found by this name"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "said"),
+    [
+        ("an empty file gives way to the link", "", ""),
+        ("a file with contents stays, and is named", "text", STAYS),
+        ("a directory stays, and is named", None, STAYS),
+        ("a link is changed", "-> none", ""),
+    ],
+)
+@pytest.mark.parametrize("how", ["a folder of the hook", "a mounted file"])
+def test_an_empty_file_of_an_earlier_container_is_not_what_programs_load(
+    tmp_path: Path, name: str, there: Entry, said: str, how: str
+) -> None:
+    """It is the mount point of an earlier container, in an image that was made from that container.
+
+    The cache sent the loader there: "file too short".
+    """
+    usr = "usr/lib/x86_64-linux-gnu"
+    image: dict[str, Entry] = {"etc/ld.so.conf": "", f"{usr}/libcuda.so.1": there, f"{usr}/libcuda.so.550.1": ""}
+    container = Container(tmp_path, image)
+    source = tmp_path / "libcuda.so.550.1"
+    source.write_bytes(library("libcuda.so.1"))
+    words = "hook update-ldcache"
+    script = "mount --make-rprivate /\n"
+    if how == "a mounted file":
+        script += f"mount --bind {source} {container.root}/{usr}/libcuda.so.550.1\n"
+    else:
+        shutil.copy(source, container.root / usr)
+        words += f" --folder /{usr}"
+    (container.bundle / "config.json").write_text(json.dumps(container.config))
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-ec", f"{script}exec {SHIM} {words}"],
+        input=json.dumps(container.state),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, f"shim: warning: hook update-ldcache: {said}\n" if said else ""), name
+    cache = ldcache.decode((container.root / "etc/ld.so.cache").read_bytes())
+    assert [entry.value for entry in cache.entries if entry.key == "libcuda.so.1"] == [f"/{usr}/libcuda.so.1"]
+    path = container.root / usr / "libcuda.so.1"
+    assert (str(path.readlink()) if path.is_symlink() else "") == ("" if said else "libcuda.so.550.1")
+
+
+def test_an_empty_file_stays_where_nothing_was_injected(tmp_path: Path) -> None:
+    """ldconfig does not touch it; the image may have its reasons."""
+    image: dict[str, Entry] = {"usr/lib/liba.so.1": "", "usr/lib/liba.so.1.1": library("liba.so.1")}
+    container = Container(tmp_path, {**LIBRARY, **image})
+    good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    assert (container.root / "usr/lib/liba.so.1").read_bytes() == b""
+
+
 # --- before the container is made ---
 
 
-@pytest.mark.parametrize("stale", [None, "-> libcuda.so.535.1", "-> libcuda.so.550.1", "a file"])
+@pytest.mark.parametrize("stale", [None, "-> libcuda.so.535.1", "-> libcuda.so.550.1", "a file", ""])
 @pytest.mark.parametrize("kind", ["files into the image's own directory", "files into a new one", "a directory"])
 def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, stale: str | None) -> None:
     """The same root twice: the hook with the mounts in place, and the shim before them."""
@@ -279,7 +337,7 @@ def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, st
         f"{usr}/libcuda.so": "-> libcuda.so.1",
         f"{usr}/libalias.so.1": f"-> /{folder}/libml.so.550.1",
     }
-    if stale:
+    if stale is not None:
         image[f"{usr}/libcuda.so.1"] = stale
     pairs = [(f"/{folder}/{file}", str(driver / file)) for file in names] if kind != "a directory" else []
     pairs = pairs or [(f"/{folder}", str(driver))]
@@ -300,11 +358,13 @@ def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, st
         timeout=60,
         check=False,
     )
-    good(done)
+    remark = STAYS if stale == "a file" and folder == usr else ""
+    assert (done.returncode, done.stderr) == (0, f"shim: warning: hook update-ldcache: {remark}\n" if remark else "")
     before = picture(driver)
-    core.update_ldcache(
-        str(folded.root), [f"/{folder}"], sources=pairs, settle=True, must_find=True, one_mount=True, owner=(0, 0)
+    report = core.update_ldcache(
+        str(folded.root), [f"/{folder}"], sources=pairs, settle=True, one_mount=True, owner=(0, 0)
     )
+    assert report.remark == remark
     assert picture(folded.root) == picture(hooked.root)
     assert {"libcuda.so.1", "libml.so.1", "libraw.so"} <= folded.names()
     assert picture(driver) == before
@@ -384,9 +444,7 @@ def test_directories_below_what_will_be_mounted(
     )
     good(done)
     sources = [(path, str(driver / part)) for path, part in mounts]
-    core.update_ldcache(
-        str(folded.root), folders, sources=sources, settle=True, must_find=True, one_mount=True, owner=(0, 0)
-    )
+    core.update_ldcache(str(folded.root), folders, sources=sources, settle=True, one_mount=True, owner=(0, 0))
     assert picture(folded.root) == picture(hooked.root), name
     assert len(folded.names()) > 0
 
@@ -638,6 +696,24 @@ def test_what_is_no_regular_library_is_not_chosen(tmp_path: Path, kind: str) -> 
     options = ["--cuda-compat-container-root", "/opt/compat", "--host-driver-version", "550.1"]
     good(container.hook("hook", "enable-cuda-compat", *options))
     assert not (container.root / "etc/ld.so.conf.d").exists()
+
+
+@pytest.mark.parametrize("conf", ["", "/usr/lib\n", "include /etc/ld.so.conf.d/*.conf\r\n", None])
+def test_the_choice_reaches_the_cache_when_the_configuration_does_not_include_it(
+    tmp_path: Path, conf: str | None
+) -> None:
+    """enable-cuda-compat wrote a drop-in that nothing read; the hooks ended with status 0 and the host's libcuda."""
+    entries: dict[str, Entry] = {
+        "opt/compat/libcuda.so.560.1": library("libcuda.so.1"),
+        "usr/lib/libcuda.so.550.1": library("libcuda.so.1"),
+    }
+    container = Container(tmp_path, entries if conf is None else {**entries, "etc/ld.so.conf": conf})
+    words = ["--cuda-compat-container-root", "/opt/compat", "--host-driver-version", "550.1"]
+    good(container.hook("hook", "enable-cuda-compat", *words))
+    good(container.hook("hook", "update-ldcache", "--folder", "/usr/lib"))
+    cache = ldcache.decode((container.root / "etc/ld.so.cache").read_bytes())
+    found = [entry.value for entry in cache.entries if entry.key == "libcuda.so.1"]
+    assert found == ["/opt/compat/libcuda.so.1", "/usr/lib/libcuda.so.1"]
 
 
 def test_the_choice_is_taken_back_under_a_newer_driver(tmp_path: Path) -> None:

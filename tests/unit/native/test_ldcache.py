@@ -267,13 +267,45 @@ def test_five_runs_leave_what_one_leaves(tmp_path: Path) -> None:
     assert (root / "etc/ld.so.conf").read_text() == CONF
 
 
-@pytest.mark.parametrize("must_find", [False, True])
-def test_a_configuration_without_the_drop_in_hides_a_folder_unless_it_must_be_found(
-    tmp_path: Path, must_find: bool
+CONFIGURATIONS_WITHOUT_THE_DROP_IN = [
+    ("an empty file", ""),
+    ("directories only", "/opt/old\n/usr/local/lib\n"),
+    ("includes of single files", "include /etc/ld.so.conf.d/image.conf\n"),
+    ("an include that ends in a carriage return", "include /etc/ld.so.conf.d/*.conf\r\n"),
+    ("an include of another directory", "include /etc/other/*.conf\n/opt/old\n"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "conf"), CONFIGURATIONS_WITHOUT_THE_DROP_IN, ids=[case[0] for case in CONFIGURATIONS_WITHOUT_THE_DROP_IN]
+)
+def test_a_folder_is_in_the_cache_when_the_configuration_does_not_include_the_drop_in(
+    tmp_path: Path, name: str, conf: str
 ) -> None:
-    root = build(tmp_path / "root", {"etc/ld.so.conf": "/x\n", "opt/gpu/libg.so.1": library("libg.so.1")})
-    core.update_ldcache(str(root), ["/opt/gpu"], must_find=must_find)
-    assert lookups(root) == ({"libg.so.1": "/opt/gpu/libg.so.1"} if must_find else {})
+    """`--folder DIR` wrote a drop-in that nothing read, with status 0. The cache is that of `ldconfig -r ROOT DIR`."""
+    entries: dict[str, Entry] = {
+        "etc/ld.so.conf": conf,
+        "etc/ld.so.conf.d/image.conf": "/opt/old\n",
+        "opt/gpu/libg.so.1.1": library("libg.so.1"),
+        "opt/old/libg.so.1.2": library("libg.so.1"),
+        "usr/lib/libg.so.1.3": library("libg.so.1"),
+    }
+    reference, ours = (build(tmp_path / kind, entries) for kind in ("reference", "ours"))
+    ldconfig(reference, "/opt/gpu")
+    core.update_ldcache(str(ours), ["/opt/gpu"])
+    assert (ours / "etc/ld.so.cache").read_bytes() == (reference / "etc/ld.so.cache").read_bytes(), name
+    assert lookups(ours)["libg.so.1"] == "/opt/gpu/libg.so.1"
+
+
+def test_a_directory_of_drop_ins_that_cannot_be_had_hides_no_folder(tmp_path: Path) -> None:
+    """The image has a file there. The hook gave up, and the container had no cache at all."""
+    root = build(
+        tmp_path / "root",
+        {"etc/ld.so.conf": "/usr/lib\n", "etc/ld.so.conf.d": "a file", "opt/gpu/libg.so.1": library("libg.so.1")},
+    )
+    done = core.update_ldcache(str(root), ["/opt/gpu"])
+    assert lookups(root) == {"libg.so.1": "/opt/gpu/libg.so.1"}
+    assert done.remark.startswith("cannot write /etc/ld.so.conf.d/00-cdi-shim.conf: ")
 
 
 def test_an_injected_folder_wins_over_the_image(tmp_path: Path) -> None:
