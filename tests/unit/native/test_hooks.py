@@ -608,6 +608,14 @@ def test_a_word_that_is_no_link_is_a_warning(tmp_path: Path, link: str) -> None:
         ("two of them", ["libcuda.so.560.1", "libcuda.so.565.1"], "550.54.14", False),
         ("none", [], "550.54.14", False),
         ("an unknown driver", ["libcuda.so.560.1"], None, False),
+        ("the version of WSL and Jetson", ["libcuda.so.550.1"], "1.1", False),
+        ("one number", ["libcuda.so.550.1"], "1", False),
+        ("zero", ["libcuda.so.550.1"], "0", False),
+        ("no number", ["libcuda.so.550.1"], "abc", False),
+        ("a number and letters", ["libcuda.so.560.1"], "550-server", False),
+        ("a dot at the end", ["libcuda.so.560.1"], "550.", False),
+        ("a sign", ["libcuda.so.560.1"], "+550.1", False),
+        ("a branch alone", ["libcuda.so.560.1"], "550", True),
     ],
 )
 def test_the_image_s_own_libcuda_is_put_in_front_when_it_is_newer(
@@ -647,6 +655,7 @@ def compat_note(drivers: list[int], cuda: str = "", form: int = 1) -> bytes:
         ("the library's own branch", compat_note([550, 560]), ["560.1"], False),
         ("an unknown driver, newer by CUDA", compat_note([535], "13.1"), ["", "12.4"], True),
         ("an unknown driver and CUDA", compat_note([535], "13.1"), [], False),
+        ("a version that is no driver's, newer by CUDA", compat_note([535], "13.1"), ["1.1", "12.4"], False),
         ("no list, newer by CUDA", compat_note([], "13.1"), ["570.1", "12.4"], True),
         ("another layout: the names decide", compat_note([535], form=2), ["550.1"], True),
         ("somebody else's note", note("GNU", b'{"Format": 1, "Driver": [535]}'), ["550.1"], True),
