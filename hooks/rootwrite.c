@@ -1,8 +1,9 @@
 /*
- * The root handle's other half: what changes a container's tree.
+ * The other half of the root handle: what changes a container's tree.
  *
  * A file is replaced by a rename, so nothing is followed and nothing truncated. With `one_mount` a path that crosses into
- * another mount (a volume, a directory of the host) is refused with -EXDEV.
+ * another mount (a volume, a directory of the host) is refused with -EXDEV. Several hooks may work on one root at once;
+ * each renames only what it has made itself.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -12,6 +13,8 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* Opens the directory that holds PATH's last component, and points *base at that component. */
@@ -41,44 +44,82 @@ static bool owner_wanted(const struct root *root)
 }
 
 /*
- * Something new is made under a spare name before it takes its place. The names are fixed, so that a hook that was
- * killed leaves one such file and the next one takes it away.
+ * A new file is made under a spare name before it takes its place. The names are few and fixed, so that what a killed hook
+ * left is found and removed by a later one. A lock on the file tells both cases apart: while a hook writes a file it holds
+ * the lock, and the kernel takes the lock away when the process ends.
  */
-static void spare_name(char spare[16], int turn)
+enum { SPARE_NAMES = 8, SPARE = 32 };
+
+static bool is_named(int folder, const char *name, const struct stat *st)
 {
-    snprintf(spare, 16, ".cdi-shim~%d", turn / 2 % 8);
+    struct stat there;
+
+    return !fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) && there.st_dev == st->st_dev && there.st_ino == st->st_ino;
 }
 
-enum { SPARES = 16 };  /* each name twice: the first failure removes what was in the way */
-
-static int spare_file(int folder, char spare[16])
+/* Removes a spare file that no hook is writing. False: one is, or the file cannot be removed. */
+static bool remove_left_over(int folder, const char *spare)
 {
-    for (int turn = 0; turn < SPARES; turn++) {
-        spare_name(spare, turn);
-        int fd = openat(folder, spare, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd >= 0)
+    struct stat st;
+    cleanup_fd int fd = root_entry(folder, spare, true, &st, NULL);
+
+    if (fd == -ENOENT)
+        return true;
+    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) || !is_named(folder, spare, &st)))
+        return false;
+    return !unlinkat(folder, spare, 0);  /* what is no regular file was never made by a hook */
+}
+
+/* Makes one spare file and locks it; -EBUSY: another hook has this name. */
+static int make_spare(int folder, const char *spare)
+{
+    struct stat st;
+    cleanup_fd int fd = openat(folder, spare, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return errno == EEXIST ? -EBUSY : -errno;
+    /* Between these two calls another hook may have found it without a lock, and taken it for left over. */
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return -EBUSY;
+    if (fstat(fd, &st))
+        return -errno;
+    if (!is_named(folder, spare, &st))
+        return -EBUSY;
+    int kept = fd;
+    fd = -1;
+    return kept;
+}
+
+static int spare_file(int folder, char spare[SPARE])
+{
+    for (int number = 0; number < SPARE_NAMES; number++) {
+        snprintf(spare, SPARE, ".cdi-shim~%d", number);
+        int fd = make_spare(folder, spare);
+        if (fd == -EBUSY && remove_left_over(folder, spare))
+            fd = make_spare(folder, spare);
+        if (fd != -EBUSY)
             return fd;
-        if (errno != EEXIST)
-            return -errno;
-        unlinkat(folder, spare, 0);
     }
-    return -EEXIST;
+    return -EBUSY;
 }
 
-static int spare_link(int folder, char spare[16], const char *target)
+/* A link cannot be locked, so its spare name is one that no other hook has. */
+static int spare_link(int folder, char spare[SPARE], const char *target)
 {
-    for (int turn = 0; turn < SPARES; turn++) {
-        spare_name(spare, turn);
+    for (int turn = 0; turn < SPARE_NAMES; turn++) {
+        uint64_t number;
+        if (getrandom(&number, sizeof number, 0) != sizeof number)
+            return -errno;
+        snprintf(spare, SPARE, ".cdi-shim~%016llx", (unsigned long long)number);
         if (!symlinkat(target, folder, spare))
             return 0;
         if (errno != EEXIST)
             return -errno;
-        unlinkat(folder, spare, 0);
     }
     return -EEXIST;
 }
 
-/* Lets what was made take its place, or takes it away. */
+/* Renames what was made to its place, or removes it when RC says that it failed. */
 static int settle(int folder, const char *spare, const char *base, int rc)
 {
     if (!rc && renameat(folder, spare, folder, base))
@@ -111,7 +152,7 @@ static int fill(const struct root *root, int fd, const void *data, size_t size, 
 /* Makes PATH a regular file with these bytes and this mode, whatever it was before (not a directory). */
 int root_replace(const struct root *root, const char *path, const void *data, size_t size, mode_t mode)
 {
-    char spare[16];
+    char spare[SPARE];
     const char *base;
     cleanup_fd int folder = root_parent(root, path, &base);
 
@@ -139,7 +180,7 @@ int root_link_new(const struct root *root, int folder, const char *name, const c
 /* Makes NAME in an open directory a link with this text; what is there already is replaced, but not a directory. */
 int root_link_at(const struct root *root, int folder, const char *name, const char *target)
 {
-    char spare[16];
+    char spare[SPARE];
 
     int rc = root_link_new(root, folder, name, target);
     if (rc != -EEXIST)

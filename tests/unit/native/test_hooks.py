@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -494,6 +498,67 @@ def test_an_unknown_hook_is_not_done_before(tmp_path: Path) -> None:
         core.run_hook("of-tomorrow", str(build(tmp_path / "root", {})))
     with pytest.raises(ValueError, match="600 words"):
         core.run_hook("create-symlinks", str(tmp_path / "root"), links=["a::/b"] * 600)
+
+
+# --- two hooks at once ---
+
+
+@contextlib.contextmanager
+def stopped_before_the_rename(container: Container, trace: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start update-ldcache and stop it (SIGSTOP) when its new cache is written, but not in place yet."""
+    (container.bundle / "state").write_text(json.dumps(container.state))
+    (container.bundle / "config.json").write_text(json.dumps(container.config))
+    with (container.bundle / "state").open("rb") as state:
+        started = subprocess.Popen(
+            ["strace", "-f", "-o", trace, "-e", "inject=fchmod:signal=SIGSTOP", SHIM, "hook", "update-ldcache"],
+            stdin=state,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    try:
+        while not trace.exists() or "stopped by SIGSTOP" not in trace.read_text():
+            assert started.poll() is None, started.communicate()
+            time.sleep(0.01)
+        yield started
+    finally:
+        if started.poll() is None:
+            send(trace, signal.SIGKILL)
+        started.communicate()
+
+
+def send(trace: Path, number: signal.Signals) -> None:
+    """Send a signal to the hook, which strace is the parent of."""
+    os.kill(int(trace.read_text().split()[0]), number)
+
+
+def test_two_hooks_on_one_root_do_not_rename_each_other_s_files(tmp_path: Path) -> None:
+    """The spare names were fixed, and a hook removed what it found there.
+
+    So a second hook removed the file of the first and made its own under the same name, which the first then renamed
+    into place, half written.
+    """
+    container = Container(tmp_path, {"etc/ld.so.conf": "/opt/gpu\n", "opt/gpu/libg.so.1": library("libg.so.1")})
+    traces = [tmp_path / "first", tmp_path / "second"]
+    spare = container.root / "etc/.cdi-shim~0"
+    with stopped_before_the_rename(container, traces[0]) as first:
+        inode = spare.stat().st_ino
+        with stopped_before_the_rename(container, traces[1]) as second:
+            assert spare.stat().st_ino == inode
+            for hook, trace in zip((first, second), traces, strict=True):
+                send(trace, signal.SIGCONT)
+                assert (*hook.communicate(timeout=60), hook.returncode) == (b"", b"", 0)
+                assert container.names() == {"libg.so.1"}
+    assert sorted(path.name for path in (container.root / "etc").iterdir()) == ["ld.so.cache", "ld.so.conf"]
+
+
+def test_what_a_killed_hook_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    container = Container(tmp_path, {"etc/ld.so.conf": "/opt/gpu\n", "opt/gpu/libg.so.1": library("libg.so.1")})
+    with stopped_before_the_rename(container, tmp_path / "trace"):
+        pass  # it is killed there
+    assert (container.root / "etc/.cdi-shim~0").exists()
+    good(container.hook("hook", "update-ldcache"))
+    assert container.names() == {"libg.so.1"}
+    assert sorted(path.name for path in (container.root / "etc").iterdir()) == ["ld.so.cache", "ld.so.conf"]
 
 
 # --- special roots ---
