@@ -130,6 +130,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "RUNTIME_IGNORED": (ERROR, "take out the key that the message names; `shim runtime configure` does"),
     "RUNTIME_ANNOTATIONS": (WARNING, 'set container_annotations = ["cdi.k8s.io/*"]; `shim runtime configure` does'),
     "POD_REQUESTS": (ERROR, "take the pattern out of pod_annotations; container_annotations is enough"),
+    "VENDOR_REQUESTS": (WARNING, "ask by annotation, or let the source count in the configuration"),
     "RUNTIME_JSON": (WARNING, "run `shim runtime configure --engine podman` anew"),
     "PODMAN_ANNOTATIONS": (
         WARNING,

@@ -28,6 +28,7 @@ def outcome_document(outcome: Outcome, order: Order) -> dict[str, Any]:
         "changed": outcome.changed and not order.dry_run,
         "files": files,
         **({"link": link} if outcome.link else {}),
+        **({"lost_requests": [lost.to_json() for lost in outcome.lost]} if outcome.lost else {}),
         "findings": [finding.to_json() for finding in outcome.findings],
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shim.base.findings import ERROR, CdiError, Finding
-from shim.engines import journal, launcher, records, verify
+from shim.engines import journal, launcher, lost_requests, records, vendors, verify
 from shim.engines.launcher import Choice
 from shim.engines.model import Place, Wanted
 from shim.engines.texts import edits
@@ -20,6 +20,7 @@ from shim.host import abilities, identity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shim.engines.lost_requests import LostRequests
     from shim.engines.model import Engine, Registry
     from shim.engines.records import Record
     from shim.host.host import Host
@@ -65,7 +66,8 @@ class Outcome:
         link: the low-level link that changes, "" when none does.
         linked: where it led.
         low_level: where it leads now.
-        findings: what verify says about that.
+        lost: requests that the engine's present runtime, a vendor's, takes and shim does not.
+        findings: what verify says about that, and those requests.
     """
 
     place: Place
@@ -74,6 +76,7 @@ class Outcome:
     link: str = ""
     linked: str | None = None
     low_level: str = ""
+    lost: list[LostRequests] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -118,6 +121,10 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
         if choice.low_level:
             _learn(host, choice.low_level)
     outcome.findings = verify.findings(later if order.dry_run else host, engine, place, order.name)
+    if choice.low_level and not vendors.is_program(choice.low_level):  # else the vendor's program runs behind shim
+        ways = engine.ways_to_ask(place, registry, order.name)
+        outcome.lost = lost_requests.compare(base, place.engine, registry, ways)
+        outcome.findings += [lost.finding(vendors.program(registry)) for lost in outcome.lost]
     return outcome
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import parent, reason
-from shim.engines.texts import edits, tomltext
+from shim.engines import vendors
 from shim.host import identity
 from shim.host.trust import Trust
 
@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from shim.host.host import Host
 
 LINKS = "/etc/shim/low-level"
-
-# Other programs that stand in front of a runtime. What they would become is what we become.
-_WRAPPERS = {
-    "nvidia-container-runtime",
-    "nvidia-container-runtime.cdi",
-    "nvidia-container-runtime.legacy",
-    "nvidia-container-runtime.experimental",
-    "amd-container-runtime",
-}
-VENDOR_FILE = "/etc/nvidia-container-runtime/config.toml"
-_VENDOR_RUNTIMES = ["runc", "crun"]  # what that program tries when its file names none
 
 
 @dataclass(frozen=True)
@@ -168,8 +157,8 @@ def current(host: Host, registry: Registry, path: str) -> str:
     found = registry.low_level or _instead(host, registry)
     if found and _is_same(host, found, path):
         found = becomes(host, found)
-    elif _last(found) in _WRAPPERS:
-        found = host.find(*vendor_runtimes(host))
+    elif vendors.is_program(found):
+        found = host.find(*vendors.low_level_names(host, found))
     if not found:
         text = f"the engine's runtime {registry.default or 'runc'} comes to no program that is there"
         remedy = "install runc or crun, or say where it is: --low-level /path/to/it"
@@ -180,8 +169,10 @@ def current(host: Host, registry: Registry, path: str) -> str:
 def _instead(host: Host, registry: Registry) -> str:
     """For a default runtime whose program is not where its configuration says: what is called so elsewhere."""
     default = registry.runtimes.get(registry.default)
+    if default and vendors.is_program(default.path):
+        return default.path
     name = _last(default.path) if default else ""
-    return default.path if default and name in _WRAPPERS else host.find(name) if name in {"runc", "crun"} else ""
+    return host.find(name) if name in {"runc", "crun"} else ""
 
 
 def becomes(host: Host, path: str) -> str:
@@ -201,18 +192,6 @@ def searched(host: Host, path: str) -> str:
     names = ["runc", "crun"] if name == "shim" else [name.removeprefix("shim-")]
     found = (host.find(one) for one in names)
     return next((one for one in found if one and not _is_same(host, one, path)), "")
-
-
-def vendor_runtimes(host: Host) -> list[str]:
-    """What an existing configuration of NVIDIA's toolkit calls its low-level runtimes, the first choice first."""
-    try:
-        said = tomltext.loads(edits.decoded(host.read(VENDOR_FILE), VENDOR_FILE), VENDOR_FILE)
-    except CdiError:
-        return _VENDOR_RUNTIMES
-    names = tomltext.get(said, ("nvidia-container-runtime", "runtimes"))
-    if not isinstance(names, list):
-        return _VENDOR_RUNTIMES
-    return [name for name in names if isinstance(name, str) and name] or _VENDOR_RUNTIMES
 
 
 def _named(host: Host, low_level: str) -> str:

@@ -133,3 +133,25 @@ def test_a_file_that_begins_empty_works_after_configure(sandbox: Sandbox, shim: 
     )
     file.write_bytes(after[str(file)].replace(b"{\n", b'{\n  "hosts": ["nonsense"],\n', 1))
     assert "nonsense" in sandbox.run(*argv).err, "it is read to its end, and only what we broke is refused"
+
+
+def test_running_containers_that_ask_a_vendors_runtime_are_counted(
+    configured: Configured, sandbox: Sandbox, shim: Path
+) -> None:
+    """Found by the working directory of containerd's shim, which no manual promises: this test would notice."""
+    vendor = sandbox.host / "nvidia-container-runtime"
+    (sandbox.scratch / "host" / vendor.name).write_text('#!/bin/sh\nexec /usr/sbin/runc "$@"\n')
+    (sandbox.scratch / "host" / vendor.name).chmod(0o755)
+    configured.put(("runtimes", "nvidia"), {"path": str(vendor)})
+    configured.put(("default-runtime",), "nvidia")
+    configured.reload()
+    asks = configured.daemon.run("--detach", "--env=NVIDIA_VISIBLE_DEVICES=all", script="sleep 1000").ok().strip()
+    configured.daemon.run("--detach", script="sleep 1000").ok()
+    ended = configured.daemon.run("--env=NVIDIA_VISIBLE_DEVICES=all", script="true")
+    assert ended.status == 0
+    words = ("--engine=docker", f"--config={configured.file}", f"--path={shim}", "--dry-run", "--output=json")
+    said = json.loads(sandbox.run(shim, "runtime", "configure", *words).ok())
+    assert {one["source"]: one["containers"] for one in said["lost_requests"]} == {
+        "environment": [asks],
+        "old-images": [],
+    }

@@ -94,6 +94,29 @@ def test_the_result_as_json(machine: Machine) -> None:
     assert "SOURCE_OFF" in [finding["id"] for finding in said["findings"]]
 
 
+@pytest.mark.parametrize("words", [("--dry-run",), ()], ids=["dry run", "for real"])
+def test_what_a_vendors_runtime_took_and_shim_does_not_is_reported(
+    machine: Machine, trusted_path: Path, words: tuple[str, ...]
+) -> None:
+    """Nothing was said: containers that asked by a variable of their image started without their devices."""
+    vendor = trusted_path / "nvidia-container-runtime"
+    vendor.write_text("#!/bin/sh\n")
+    vendor.chmod(0o755)
+    section = '[plugins."io.containerd.grpc.v1.cri".containerd'
+    machine.config.write_text(
+        f'version = 2\n{section}]\ndefault_runtime_name = "nvidia"\n{section}.runtimes.nvidia]\n'
+        f'runtime_type = "io.containerd.runc.v2"\n{section}.runtimes.nvidia.options]\nBinaryName = "{vendor}"\n'
+    )
+    done = machine.configure(*words)
+    assert done.exit_code == 0, done.output
+    assert f"WARNING VENDOR_REQUESTS: {vendor} takes the variable NVIDIA_VISIBLE_DEVICES as a request" in done.stderr
+    said = json.loads(machine.configure(*words, "-o", "json").stdout)
+    assert said["lost_requests"] == [
+        {"source": source, "taken_from": "any", "counts_for": "off", "containers": []}
+        for source in ("environment", "old-images")
+    ]
+
+
 def test_verify_prints_the_registration_the_runtimes_and_the_findings(machine: Machine) -> None:
     machine.configure()
     done = machine("verify")

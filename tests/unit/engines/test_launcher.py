@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shim.base.findings import CdiError
+from shim.config.settings import VENDOR_FILE
 from shim.engines import launcher
 from shim.engines.model import Registry, Runtime
 from shim.host import identity
@@ -180,7 +181,7 @@ VENDOR: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("text", "expected"), VENDOR.values(), ids=VENDOR)
 def test_behind_the_runtime_of_a_vendor_is_what_its_configuration_says(tree: Path, text: str, expected: str) -> None:
-    file = tree / launcher.VENDOR_FILE.lstrip("/")
+    file = tree / VENDOR_FILE.lstrip("/")
     file.parent.mkdir(parents=True)
     file.write_text(text)
     assert _choose(tree, "/usr/bin/nvidia-container-runtime").low_level == expected
