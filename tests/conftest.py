@@ -1,4 +1,4 @@
-"""What every test stands on: the installed package, and no silent skip in CI."""
+"""What every test stands on: the installed package, a machine of its own, and no silent skip in CI."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import ownmachine
 import pytest
 
 import shim
+
+OWN_MACHINE = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the machine as it is, and whatever lies there out of account."""
+    config.stash[OWN_MACHINE] = ownmachine.enter()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Which /etc, /run and /var/log the tests see."""
+    own = config.stash[OWN_MACHINE]
+    return "machine: " + ("a mount namespace of this session" if own else "this one, with its /etc, /run and /var/log")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -25,19 +39,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI") and reporter is not None and reporter.stats.get("skipped") and exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-@pytest.fixture(scope="session", autouse=True)
-def nothing_left() -> Iterator[None]:
-    """Creates of tests leave an index for each configuration, records and a log; what is new goes away again."""
-    place, log = Path("/run/shim"), Path("/var/log/shim.log")
-    before, had_log = set(place.rglob("*")), log.exists()
-    yield
-    for path in set(place.rglob("*")) - before:
-        if path.is_file():
-            path.unlink(missing_ok=True)
-    if not had_log:
-        log.unlink(missing_ok=True)
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """A machine to install on: a sandbox (tests/engines/harness) whose /usr and dpkg database are overlays.
 
+No shim is installed there, even if one is on the machine that runs the tests.
+
 A device is there to be asked for, and the low-level runtime is a script that says it was reached. Nothing is left when
 the sandbox ends.
 """
@@ -54,12 +56,24 @@ class Machine:
             self.run("mkdir", "-p", f"{base}/upper", f"{base}/work").ok()
             options = f"lowerdir={directory},upperdir={base}/upper,workdir={base}/work"
             self.run("mount", "-t", "overlay", "-o", options, "overlay", directory).ok()
+        self.forget()
         FakeDevice(sandbox).publish()
         runtime = sandbox.scratch / "host/runtime"
         runtime.write_text(RUNTIME)
         runtime.chmod(0o755)
         for name in ("shim", "shim-runc", "shim-crun"):
             sandbox.link_low_level(name, f"{sandbox.host}/runtime")
+
+    def forget(self) -> None:
+        """Remove every shim: a Debian package, what `make install` put in place, links, and what engines know of it."""
+        if self.run("dpkg-query", "-W", "cdi-shim").status == 0:
+            self.run("sh", "-c", "rm -f /var/lib/dpkg/info/cdi-shim.*rm").ok()  # it may refuse, with good reason
+            self.run("dpkg", "--no-triggers", "--purge", "cdi-shim").ok()
+        for prefix in ("/usr", "/usr/local"):
+            self.place("uninstall", "--force", "--prefix", prefix)  # fails where there is none
+            self.run("rm", "-f", *(f"{prefix}/bin/{name}" for name in ("shim", "shim-runc", "shim-crun"))).ok()
+        engines = "/etc/containerd /etc/crio /etc/docker /etc/containers /var/lib/shim"
+        self.run("sh", "-c", f"grep -rlsF bin/shim {engines} | xargs -r rm").ok()
 
     def place(self, *words: str, umask: str = "022") -> Result:
         """Run packaging/install.py as the Makefile does."""

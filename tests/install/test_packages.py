@@ -116,3 +116,22 @@ def test_the_package_installs_runs_and_is_removed_without_a_trace(machine: Machi
     assert machine.run("cat", "/etc/logrotate.d/shim").ok().endswith("# mine\n")
     machine.run(*dpkg, "-P", "cdi-shim").ok()
     assert machine.files(*where) == before
+
+
+def test_a_machine_with_a_shim_is_as_one_without(machine: Machine, deb: Path) -> None:
+    """On a developer's machine with a shim the tests of installations failed: they began with what was there."""
+    where = ("/usr", "/etc", "/var/lib/dpkg/info")
+    machine.forget()  # what the tests above have left
+    before = machine.files(*where)
+    copy = machine.sandbox.scratch / "package.deb"
+    shutil.copy(deb, copy)
+    machine.run("dpkg", "--no-triggers", "-i", copy).ok()
+    machine.place("install").ok()
+    machine.run("mkdir", "-p", "/var/lib/shim/engines").ok()
+    configuration = '{"runtimes": {"shim": {"path": "/usr/local/bin/shim"}}}'
+    for file in ("/etc/containers/shim.json", "/var/lib/shim/engines/docker-shim-0.json"):
+        machine.run("tee", file, stdin=configuration).ok()
+    assert machine.files(*where) != before
+    machine.forget()
+    assert machine.run("find", "/var/lib/shim", "-type", "f").ok() == ""
+    assert machine.files(*where) == before
