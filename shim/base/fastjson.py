@@ -58,6 +58,29 @@ def loads(text: str, pairs_hook: Any = None) -> Any:
     return value
 
 
+def loads_noting(text: str) -> tuple[Any, str]:
+    """Decode JSON, and notice a name that stands twice in one object: readers understand that differently.
+
+    Arguments:
+        text: the JSON text.
+    Returns:
+        the value, of equal names with the last one's; and the first such name, "" when there is none.
+    Raises:
+        ValueError: as `loads`.
+    """
+    repeated = ""
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        found = dict(pairs)
+        if len(found) != len(pairs) and not repeated:
+            last = {name: index for index, (name, _) in enumerate(pairs)}
+            repeated = next(name for index, (name, _) in enumerate(pairs) if last[name] != index)
+        return found
+
+    return loads(text, members), repeated
+
+
 def dumps(value: Any) -> str:
     """Encode plain values as JSON in its shortest form, all ASCII, members in their order.
 

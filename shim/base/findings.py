@@ -248,3 +248,14 @@ class CdiError(Exception):
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = list(findings)
         super().__init__("; ".join(str(finding) for finding in self.findings))
+
+
+def internal(error: Exception) -> CdiError:
+    """What an exception that nobody expected becomes: one finding, with the line at which it was raised."""
+    at = error.__traceback__
+    while at and at.tb_next:
+        at = at.tb_next
+    where = f" at {at.tb_frame.f_code.co_filename}:{at.tb_lineno}" if at else ""
+    if isinstance(error, (ImportError, SyntaxError)):
+        return CdiError([Finding("SHIM_BROKEN", f"its modules cannot be loaded: {error}{where}", "install shim again")])
+    return CdiError([Finding("INTERNAL", f"{type(error).__name__}: {error}{where}")])

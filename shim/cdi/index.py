@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shim.base.findings import Finding
     from shim.cdi.directories import Directories
     from shim.cdi.spec import Spec
+    from shim.host.look import Look
 
     Json = dict[str, Any]
 
@@ -87,12 +88,12 @@ class Indexed:
         if (fd := getattr(self, "_fd", -1)) >= 0:
             posix.close(fd)
 
-    def is_current(self) -> bool:
-        """Whether every input is what it was."""
+    def is_current(self, look: Look) -> bool:
+        """Whether every input is what it was, as `look` answers."""
         try:
             inputs, ways = self._header["inputs"], self._header["ways"]
-            return all(identity(path) == known for path, known in inputs) and all(
-                way(path) == known for path, known in ways
+            return all(identity(path, look) == known for path, known in inputs) and all(
+                way(path, look) == known for path, known in ways
             )
         except (ValueError, KeyError, TypeError):
             return False  # hostile or torn
@@ -191,16 +192,17 @@ class Indexed:
         return value
 
 
-def load(path: str) -> Indexed | None:
+def load(path: str, look: Look = posix) -> Indexed | None:
     """Open an index.
 
     Arguments:
         path: the file.
+        look: answers what the inputs are now.
     Returns:
         None when there is no index, or none that counts now.
     """
     found = _open(path)
-    return found if found and found.is_current() else None
+    return found if found and found.is_current(look) else None
 
 
 def last_settings(path: str) -> Json | None:
@@ -248,19 +250,19 @@ def _read(fd: int, path: str) -> Indexed | None:
     return Indexed(fd, header, start[header_end:names_end], rest)
 
 
-def identity(path: str) -> list[int] | None:
+def identity(path: str, look: Look = posix) -> list[int] | None:
     """What a file or directory is as long as its content is the same; None when there is none."""
     try:
-        status = posix.stat(path)
+        status = look.stat(path)
     except (OSError, ValueError):
         return None
     return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def way(path: str) -> list[int] | None:
+def way(path: str, look: Look = posix) -> list[int] | None:
     """What a directory above, or a link on the way, is as long as trust in what lies below is the same."""
     try:
-        status = posix.lstat(path)
+        status = look.lstat(path)
     except (OSError, ValueError):
         return None
     return [status.st_dev, status.st_ino, status.st_mode, status.st_uid, status.st_gid]
@@ -269,15 +271,17 @@ def way(path: str) -> list[int] | None:
 class Inputs:
     """The identities of what an index is made from, taken before anything is read."""
 
-    __slots__ = ("_known", "_started")
+    __slots__ = ("_known", "_look", "_started")
 
-    def __init__(self) -> None:
+    def __init__(self, look: Look = posix) -> None:
+        """Begin; `look` answers what an input is before it is read."""
+        self._look = look
         self._started = time.time_ns()
         self._known: dict[str, list[int] | None] = {}
 
     def note(self, path: str) -> None:
         """Take the identity of a path that will be read next, or that is missing."""
-        self._known[path] = identity(path)
+        self._known[path] = identity(path, self._look)
 
     def settled(self) -> list[tuple[str, list[int] | None]] | None:
         """All of them; None when one changed meanwhile, or so shortly before that it could have without a trace."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from shim.host.nodes import Lookup, Node
 
     Json = dict[str, Any]
+    Block = tuple[str, str | None, Json]  # path of the spec file, device or None, container edits
 
 SPEC: Literal["spec"] = "spec"
 DISK: Literal["disk"] = "disk"
@@ -118,13 +119,40 @@ def make(
 
     Returns the plan. Raises UnresolvedError when any name is not served, NodeError when a device node cannot be used.
     """
+    return complete(names, find(names, directories, driver_only), numbers=numbers, lookup=lookup)
+
+
+def find(names: Sequence[str], directories: Served, driver_only: Collection[str] = ()) -> list[Block]:
+    """The container edits that qualified device names stand for, as the specs have them: the first half of `make`.
+
+    Arguments: as for `make`.
+    Returns:
+        in the order of application: path of the spec file, name of the device or None for the edits that the file has
+        for all its devices, container edits.
+    Raises:
+        UnresolvedError: a name is not served.
+    """
+    return _blocks(_resolve(names, directories, driver_only))
+
+
+def complete(
+    names: Sequence[str],
+    blocks: Iterable[Block],
+    *,
+    numbers: Literal["spec", "disk"] = SPEC,
+    lookup: Lookup = lookup_on_host,
+) -> Plan:
+    """The plan of what `find` gave, its device nodes completed from the host: the second half of `make`.
+
+    Arguments: as for `make`. Raises NodeError when a device node cannot be used.
+    """
     plan = Plan(names)
-    for spec, device, edits in _blocks(_resolve(names, directories, driver_only)):
+    for spec, device, edits in blocks:
         resolved = dict(edits)
         nodes = edits.get("deviceNodes")
         if nodes:
             resolved["deviceNodes"] = [_complete(node, spec, numbers, lookup, plan.findings) for node in nodes]
-        plan.origins.append({"spec": spec.path, "device": device, "edits": resolved})
+        plan.origins.append({"spec": spec, "device": device, "edits": resolved})
     return plan
 
 
@@ -148,21 +176,21 @@ def _resolve(
     return served
 
 
-def _blocks(served: list[tuple[ServingSpec, str | None]]) -> list[tuple[ServingSpec, str | None, Json]]:
+def _blocks(served: list[tuple[ServingSpec, str | None]]) -> list[Block]:
     """The blocks of edits in order: each device's, and before the first device of a file the file's own."""
-    blocks: list[tuple[ServingSpec, str | None, Json]] = []
+    blocks: list[Block] = []
     met: set[int] = set()
     for spec, device in served:
         if id(spec) not in met:
             met.add(id(spec))
             if spec.edits:
-                blocks.append((spec, None, spec.edits))
+                blocks.append((spec.path, None, spec.edits))
         if device is not None:
-            blocks.append((spec, device, spec.devices[device]))
+            blocks.append((spec.path, device, spec.devices[device]))
     return blocks
 
 
-def _complete(node: Json, spec: ServingSpec, numbers: str, lookup: Lookup, findings: list[Finding]) -> Json:
+def _complete(node: Json, spec: str, numbers: str, lookup: Lookup, findings: list[Finding]) -> Json:
     """The node with type, numbers and mode. Raises NodeError; adds DEVNUM_STALE to `findings`."""
     host_path = node.get("hostPath") or node["path"]
     host = lookup(host_path)
@@ -185,7 +213,7 @@ def _is_full(node: Json) -> bool:
     return bool(node.get("type")) and (node.get("major", 0) != 0 or node["type"] == "p")
 
 
-def _by_spec(node: Json, host: Node, spec: ServingSpec) -> Json:
+def _by_spec(node: Json, host: Node, spec: str) -> Json:
     """What the spec gives, completed from the host; a full node takes nothing but a mode, and is not compared."""
     kind, major, minor, mode, _, _ = host
     resolved = dict(node)
@@ -201,7 +229,7 @@ def _by_spec(node: Json, host: Node, spec: ServingSpec) -> Json:
     return resolved
 
 
-def _by_disk(node: Json, host: Node, spec: ServingSpec, findings: list[Finding]) -> Json:
+def _by_disk(node: Json, host: Node, spec: str, findings: list[Finding]) -> Json:
     """The numbers of the node on disk; the type must agree, and "u" is a character device by an older name."""
     kind, major, minor, mode, _, _ = host
     given = node.get("type") or kind
@@ -213,31 +241,31 @@ def _by_disk(node: Json, host: Node, spec: ServingSpec, findings: list[Finding])
         old = (node.get("major", 0), node.get("minor", 0))
         if old[0] != 0 and old != (major, minor):
             text = f"the spec gives {node['path']} the numbers {old[0]}:{old[1]}, the node on disk has {major}:{minor}"
-            findings.append(Finding("DEVNUM_STALE", text, path=spec.path, rule="node-numbers"))
+            findings.append(Finding("DEVNUM_STALE", text, path=spec, rule="node-numbers"))
         resolved["major"], resolved["minor"] = major, minor
     if resolved.get("fileMode") is None:
         resolved["fileMode"] = mode
     return resolved
 
 
-def _unusable(spec: ServingSpec, host_path: str, host: Node | None) -> NodeError:
+def _unusable(spec: str, host_path: str, host: Node | None) -> NodeError:
     if host is None:
         rule, what = "node-stat", "does not exist or cannot be seen"
     else:
         rule, what = "node-not-a-device", "is no device (a link is not followed)"
     text = f"the device node {host_path} of the host {what}"
-    return NodeError(host_path, Finding("NODE_UNUSABLE", text, path=spec.path, rule=rule))
+    return NodeError(host_path, Finding("NODE_UNUSABLE", text, path=spec, rule=rule))
 
 
 _KINDS = {"b": "block device", "c": "character device", "p": "named pipe"}
 
 
-def _wrong_type(node: Json, host: Node, spec: ServingSpec) -> NodeError:
+def _wrong_type(node: Json, host: Node, spec: str) -> NodeError:
     host_path = node.get("hostPath") or node["path"]
     what = f"has type {node['type']} in the spec, but {host_path} has type {host[0]}, a {_KINDS[host[0]]}"
     return _contradiction(node, spec, "node-type-mismatch", what)
 
 
-def _contradiction(node: Json, spec: ServingSpec, rule: str, what: str) -> NodeError:
-    finding = Finding("NODE_UNUSABLE", f"the device node {node['path']} {what}", path=spec.path, rule=rule)
+def _contradiction(node: Json, spec: str, rule: str, what: str) -> NodeError:
+    finding = Finding("NODE_UNUSABLE", f"the device node {node['path']} {what}", path=spec, rule=rule)
     return NodeError(node["path"], finding)

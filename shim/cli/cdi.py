@@ -14,7 +14,7 @@ from shim.cdi import compare, directories, edits, plan, spec
 from shim.cli import describe
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import as_text, format_option, show_document, show_findings, show_table
-from shim.create import known
+from shim.create.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -217,7 +217,10 @@ def open_dirs(spec_dirs: Sequence[str]) -> Served:
     """
     if spec_dirs:
         return directories.open(spec_dirs)
-    return known.load()[1]
+    world = World()
+    served = world.served()
+    world.save()
+    return served
 
 
 def _specs(name: str) -> Directories:

@@ -66,8 +66,8 @@ def _explain_bundle(bundle: str, devices: Iterable[str], form: str) -> None:
         show_document(told.to_json(), form)
     else:
         _say(told)
-        if told.wanted:
-            show_table(("DEVICE", "ASKED FOR BY"), told.wanted.items())
+        if told.decision.wanted:
+            show_table(("DEVICE", "ASKED FOR BY"), told.decision.wanted.items())
         _show_edits(told.edits)
     show_findings(told.findings)
     sys.exit(1 if any(finding.level == ERROR for finding in told.findings) else 0)
@@ -76,9 +76,9 @@ def _explain_bundle(bundle: str, devices: Iterable[str], form: str) -> None:
 def _say(told: Explanation) -> None:
     if told.refused:
         click.echo("A create of this bundle is refused.")
-    elif told.sandbox:
+    elif told.decision.is_sandbox:
         click.echo("This is a pod's sandbox, which is left alone.")
-    elif not told.wanted:
+    elif not told.decision.wanted:
         click.echo("Nothing asks for a device: a create leaves this bundle alone.")
 
 

@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from shim.host.look import Look
     from shim.host.trust import Trust
 
 SYSTEM_FILE = "/etc/shim/config.toml"
@@ -119,18 +120,19 @@ class Settings:
         return settings
 
 
-def candidates(environ: dict[bytes, bytes] | None = None) -> tuple[str, ...]:
+def candidates(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> tuple[str, ...]:
     """The paths whose existence decides which file counts, in order: an index of settings depends on each of them.
 
     Arguments:
         environ: the environment as bytes, for tests; the process's own when not given.
+        look: answers what lies at a path.
     """
     variables = posix.environ if environ is None else environ
     named = _text(variables.get(b"SHIM_CONFIG"))
     if named:
         return (named,)
     home = _text(variables.get(b"XDG_CONFIG_HOME"))
-    if home and not identity.is_rootful() and _is_mine(f"{home}/shim"):
+    if home and not identity.is_rootful() and _is_mine(f"{home}/shim", look):
         return (f"{home}/shim/config.toml", SYSTEM_FILE, VENDOR_FILE)
     return (SYSTEM_FILE, VENDOR_FILE)
 
@@ -168,9 +170,9 @@ def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "surrogateescape")
 
 
-def _is_mine(directory: str) -> bool:
+def _is_mine(directory: str, look: Look) -> bool:
     try:
-        return posix.stat(directory).st_uid == posix.geteuid()
+        return look.stat(directory).st_uid == posix.geteuid()
     except (OSError, ValueError):
         return False
 

@@ -20,7 +20,7 @@ from shim.base.paths import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     Json = dict[str, Any]
@@ -39,119 +39,80 @@ def identity(status: posix.stat_result) -> Identity:
 
 
 class Bundle:
-    """A config.json as it lies on disk.
+    """A config.json, or another file of an engine in JSON, as it lies on disk.
 
     Attributes:
         path: where it lies.
-        raw: its bytes.
+        raw: its bytes, b"" where it cannot be read.
+        config: what was decoded, {} where it could not be; not to be changed.
+        fault: why it could not be read or decoded, a text, "" when it could.
+        unsure: why it must not be edited, a text, "" when it may: it is a link, or a name stands twice in an object.
         identity: of the file as it is now: the one that was read, or the one that was written.
         read_identity: of the file that was read.
     """
 
-    __slots__ = (
-        "_config",
-        "_gid",
-        "_is_link",
-        "_mode",
-        "_repeated",
-        "_uid",
-        "identity",
-        "path",
-        "raw",
-        "read_identity",
-    )
+    __slots__ = ("_gid", "_mode", "_uid", "config", "fault", "identity", "path", "raw", "read_identity", "unsure")
 
     def __init__(self, path: str) -> None:
-        """Read the file.
+        """Read the file; what is wrong with it is kept in `fault`, for nothing may be asked for.
 
         Arguments:
             path: path of the config.json (OCI runtime specification, "Filesystem Bundle").
-        Raises:
-            CdiError: CONFIG_JSON, when it is missing, no regular file, or larger than 16 MiB.
         """
         self.path = path
-        self._read()
+        self.raw = b""
+        self.config: Json = {}
+        self.fault = self.unsure = ""
+        self.identity: Identity = (0, 0, 0, 0, 0)
+        self._mode = self._uid = self._gid = 0
+        try:
+            self._read()
+            self.config, self.unsure = decoded(self.raw, "config.json", self.unsure)
+        except ValueError as error:
+            self.fault = str(error)
+        self.read_identity = self.identity
 
     def _read(self) -> None:
-        self._config: Json | None = None
-        self._repeated = ""
+        """Read the bytes. Raises ValueError with the reason."""
         fd = self._open()
         try:
             status = posix.fstat(fd)
             if status.st_mode & _S_IFMT != _S_IFREG:
-                raise self._error("config.json is not a regular file")
+                raise ValueError("config.json is not a regular file")
             if status.st_size > MAX_SIZE:
-                raise self._error(f"config.json has {status.st_size} bytes, more than 16 MiB")
+                raise ValueError(f"config.json has {status.st_size} bytes, more than 16 MiB")
             self.raw = _read_all(fd, status.st_size)
+        except OSError as error:
+            raise ValueError(f"config.json cannot be read: {reason(error)}") from None
         finally:
             posix.close(fd)
-        self.identity = self.read_identity = identity(status)
+        self.identity = identity(status)
         self._mode = status.st_mode & 0o7777
         self._uid, self._gid = status.st_uid, status.st_gid
 
     def _open(self) -> int:
         """A link is followed, as the low-level runtime does, since perhaps nothing is asked; but it is not edited."""
-        self._is_link = False
         try:
             try:
                 return posix.open(self.path, _READ | posix.O_NOFOLLOW)
             except OSError as error:
                 if error.errno != errno.ELOOP:
                     raise
-                self._is_link = True
+                self.unsure = "config.json is a symbolic link, and only the bundle's own file is edited"
                 return posix.open(self.path, _READ)
-        except OSError as error:
-            raise self._error(f"config.json cannot be read: {reason(error)}") from None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"config.json cannot be read: {reason(error)}") from None
 
-    def config(self) -> Json:
-        """The decoded config.json; not to be changed.
-
-        Raises:
-            CdiError: CONFIG_JSON, when it is not one JSON object in UTF-8.
-        """
-        if self._config is None:
-            try:
-                value = fastjson.loads(self.raw.decode("utf-8"), self._pairs)
-            except ValueError as error:
-                raise self._error(f"config.json is not valid JSON: {error}") from None
-            if not isinstance(value, dict):
-                raise self._error("config.json is not a JSON object")
-            self._config = value
-        return self._config
-
-    def _pairs(self, pairs: list[tuple[str, Any]]) -> Json:
-        members = dict(pairs)
-        if len(members) != len(pairs) and not self._repeated:
-            names = [name for name, _ in pairs]
-            self._repeated = next(name for name in names if names.count(name) > 1)
-        return members
-
-    def edit(self, change: Callable[[Json], Json]) -> tuple[Json, Json]:
-        """Replace the file by what `change` makes of its content. When it changes nothing, the file is not touched.
+    def put(self, config: Json) -> bool:
+        """Replace the file, unless another process has replaced it since it was read.
 
         Arguments:
-            change: given the decoded config, returns the new one; called again when another process was faster.
+            config: the new content.
         Returns:
-            the config before and after.
+            False when the file on disk is no longer the one that was read; it has to be read again then.
         Raises:
-            CdiError: CONFIG_JSON, when the file cannot be edited without doubt: it is a link, or a name stands twice
-                in an object, which readers understand differently. CONFIG_WRITE, and the old file is still there.
-                Whatever `change` raises.
+            CdiError: CONFIG_WRITE, and the old file is still there.
         """
-        for _ in range(_MAX_TRIES):
-            config = self.config()
-            if self._is_link:
-                raise self._error("config.json is a symbolic link, and only the bundle's own file is edited")
-            if self._repeated:
-                raise self._error(f"config.json holds the name {self._repeated!r} twice in one object")
-            edited = change(config)
-            if edited == config or self._replace(edited):
-                return config, edited
-            self._read()
-        raise CdiError([Finding("CONFIG_WRITE", "other processes replace config.json without end", path=self.path)])
-
-    def _replace(self, config: Json) -> bool:
-        """Write the new file unless the one on disk is no longer the one that was read."""
         data = fastjson.dumps(config).encode("ascii")
         temporary = f"{self.path}.shim-{posix.getpid()}"
         lock = self._lock()
@@ -196,8 +157,59 @@ class Bundle:
         finally:
             posix.close(fd)
 
-    def _error(self, text: str) -> CdiError:
-        return CdiError([Finding("CONFIG_JSON", text, path=self.path)])
+
+def tries(path: str) -> Iterator[Bundle]:
+    """The file, read anew for each time that another process was faster to replace it.
+
+    Arguments:
+        path: path of the config.json.
+    Raises:
+        CdiError: CONFIG_WRITE, when that does not end.
+    """
+    for _ in range(_MAX_TRIES):
+        yield Bundle(path)
+    raise CdiError([Finding("CONFIG_WRITE", "other processes replace config.json without end", path=path)])
+
+
+def edit(path: str, change: Callable[[Json], Json]) -> None:
+    """Replace a file by what `change` makes of its content; when it changes nothing, the file is not touched.
+
+    Arguments:
+        path: the file.
+        change: given the decoded content, returns the new one; called again when another process was faster.
+    Raises:
+        CdiError: CONFIG_JSON, when the file cannot be read, or not be edited without doubt; CONFIG_WRITE. Whatever
+            `change` raises.
+    """
+    for bundle in tries(path):
+        if bundle.fault or bundle.unsure:
+            raise CdiError([Finding("CONFIG_JSON", bundle.fault or bundle.unsure, path=path)])
+        edited = change(bundle.config)
+        if edited == bundle.config or bundle.put(edited):
+            return
+
+
+def decoded(raw: bytes, what: str, unsure: str = "") -> tuple[Json, str]:
+    """A config.json that was read.
+
+    Arguments:
+        raw: its bytes.
+        what: its name in the texts.
+        unsure: why it must not be edited, where that is known already.
+    Returns:
+        the decoded object, and why it must not be edited, "" when it may.
+    Raises:
+        ValueError: it is not one JSON object in UTF-8; with the reason.
+    """
+    try:
+        value, repeated = fastjson.loads_noting(raw.decode("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{what} is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is not a JSON object")
+    if repeated and not unsure:
+        unsure = f"{what} holds the name {repeated!r} twice in one object"
+    return value, unsure
 
 
 def _create(path: str) -> int:

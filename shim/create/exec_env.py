@@ -14,7 +14,7 @@ container's life depends.
 from __future__ import annotations
 
 from shim.create import record
-from shim.create.bundle import Bundle
+from shim.create.bundle import edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def complete(call: Invocation, place: str = "") -> None:
         place = place or record.directory()
         entry = record.read(place, call) if place and call.key and call.process else None
         if entry and entry["env"]:
-            Bundle(call.process).edit(lambda process: _completed(process, entry["env"]))
+            edit(call.process, lambda process: _completed(process, entry["env"]))
     except Exception:  # noqa: S110  # see above; not even a defect of ours may stop it
         pass
 

@@ -1,27 +1,30 @@
 """Explain: what a create would do to a bundle, or has done to a container, edit by edit. Cold; writes nothing.
 
-Each edit is taken through create's own rules by itself, so that what is said here is what create does, and so that all
-refusals are told and not the first alone. Whether an edit is there already, and whether another one overrides it, is
-asked of the same function that injects it: an edit that changes nothing is there. Whether a hook is folded is told by
-what it is; the rest decides itself on the container's root, when create gets there.
+What a create would do is a Decision (shim.create.recipe), which is described here and not made a second time. What the
+rules make of a single edit is asked of the same functions, with the answers about the host that the decision was made
+from (shim.create.recorded). Whether an edit is there already, and whether another one overrides it, is asked of the
+function that injects it: an edit that changes nothing is there. Whether a hook is folded depends on the root of the
+container as well, when create gets there.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shim import create
-from shim.base.findings import CdiError
+from shim.base.findings import CdiError, Finding
 from shim.cdi.plan import Plan
-from shim.config.settings import Settings
-from shim.create import fold, image_requests, merge, request, rules, unreadable
+from shim.create import image_requests, merge
 from shim.create.bundle import Bundle
+from shim.create.question import Question, with_changes
+from shim.create.recipe import decide, impose
+from shim.create.recorded import Recorded
+from shim.create.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.base.findings import Finding
     from shim.create.invocation import Invocation
+    from shim.create.recipe import Decision
 
     Json = dict[str, Any]
 
@@ -73,36 +76,32 @@ class Edit:
 
 
 class Explanation:
-    """What becomes of a bundle.
+    """What becomes of a bundle: a decision, described.
 
     Attributes:
-        config: path of the config.json.
-        settings: the configuration that counts.
-        sandbox: whether it is a pod's sandbox, which is left alone.
-        wanted: qualified name -> who asks for it.
+        question, decision: what is described.
         edits: in the order of application.
-        findings: what create would say, and what asks in vain.
-        refused: what would stop the create, None when nothing does.
+        findings: what create would report, and what asks in vain.
+        refused: what stops the create, None when nothing does.
     """
 
-    __slots__ = ("config", "edits", "findings", "refused", "sandbox", "settings", "wanted")
+    __slots__ = ("decision", "edits", "findings", "question", "refused")
 
-    def __init__(self, config: str) -> None:
-        self.config = config
-        self.settings = Settings()
-        self.sandbox = False
-        self.wanted: dict[str, str] = {}
-        self.edits: list[Edit] = []
-        self.findings: list[Finding] = []
-        self.refused: CdiError | None = None
+    def __init__(self, question: Question, decision: Decision) -> None:
+        """Describe a decision; nothing is asked about the host that the decision did not ask."""
+        self.question, self.decision = question, decision
+        fault = CdiError([Finding("CONFIG_JSON", question.fault, path=question.path)]) if question.fault else None
+        self.refused = decision.refusal or fault
+        self.findings = _findings(question, decision, self.refused)
+        self.edits = _judged(question, decision)
 
     def to_json(self) -> Json:
         """The explanation as plain values."""
         return {
-            "config": self.config,
-            "configuration": self.settings.path,
-            "sandbox": self.sandbox,
-            "devices": [{"name": name, "source": source} for name, source in self.wanted.items()],
+            "config": self.question.path,
+            "configuration": self.decision.settings.path,
+            "sandbox": self.decision.is_sandbox,
+            "devices": [{"name": name, "source": source} for name, source in self.decision.wanted.items()],
             "edits": [edit.to_json() for edit in self.edits],
             "refused": self.refused is not None,
             "findings": [finding.to_json() for finding in self.findings],
@@ -116,53 +115,43 @@ def bundle(call: Invocation, *, rootful: bool) -> Explanation:
         call: the create.
         rootful: whether we are the host's root (shim.host.identity).
     """
-    told = Explanation(call.config)
-    try:
-        _explain(told, call, rootful)
-    except CdiError as error:
-        told.refused = error
-        told.findings += error.findings
-    return told
+    question = Question(call, Bundle(call.config), rootful=rootful)
+    return Explanation(question, decide(question, World()))
 
 
-def _explain(told: Explanation, call: Invocation, rootful: bool) -> None:
-    told.settings, served, trouble = create.what_is_known()
-    told.findings += told.settings.warnings
-    config = Bundle(call.config).config()
-    told.sandbox = request.is_sandbox(config)
-    if told.sandbox:
-        return
-    if trouble:
-        told.wanted = unreadable.requests(config, call.devices, told.settings, trouble)
-        if told.wanted:
-            raise trouble
-        told.findings += trouble.findings
-        return
-    told.wanted = request.ask(config, call.devices, told.settings.annotation_prefixes, told.settings.default_kind)
-    heard = create.hear(config, told.settings, told.wanted)
-    told.findings += image_requests.unheard(config, told.settings)
-    if not told.wanted:
-        return
-    made = create.resolve(list(told.wanted), served, heard.driver_only if heard else ())
-    told.edits = [_judge(edit, config, call, rootful) for edit in _edits(made)]
-    rules.check_call(call.unknown, told.wanted, config)
-    imposed = create.impose(made, config, call, rootful)
-    told.findings += imposed.findings
-    edited = create.edit(config, imposed, call, rootful, heard)
-    for edit in told.edits:
-        if edit.state in (ADDED, REPLACES, THERE) and edit.kind != "netDevices" and not _has(edited, edit):
-            edit.state = OVERRIDDEN
-    if fold.obstacle(edited, call.low):
-        return
-    for edit in told.edits:
-        is_new = edit.kind == "hooks" and edit.state == ADDED
-        if is_new and fold.is_foldable(edit.item, call.launcher, told.settings.fold):
+def _findings(question: Question, decision: Decision, refused: CdiError | None) -> list[Finding]:
+    found = list(decision.settings.warnings)
+    if decision.unreadable and not decision.refusal:
+        found += decision.unreadable.findings
+    elif not decision.is_sandbox and not question.fault and not decision.unreadable:
+        found += image_requests.unheard(question.config, decision.settings)
+    found += [*decision.findings, *(refused.findings if refused else ())]
+    told = {(finding.id, str(finding)): finding for finding in reversed(found)}
+    return [finding for finding in found if told.pop((finding.id, str(finding)), None)]
+
+
+def _judged(question: Question, decision: Decision) -> list[Edit]:
+    """The edits of the plan, each with what becomes of it."""
+    if decision.asked is None:
+        return []
+    world = Recorded(decision.trace)
+    edits = [_judge(edit, question, world) for edit in _edits(decision.asked)]
+    after = with_changes(question.config, decision.edits)
+    folds = [[hook.get(name) for name in _HOOK] for hook in decision.folds]
+    for edit in edits:
+        if edit.kind == "hooks" and edit.state == ADDED and [edit.item.get(name) for name in _HOOK] in folds:
             edit.state = FOLDED
+        elif not decision.refusal and edit.state in (ADDED, REPLACES, THERE) and not _is_in(after, edit):
+            edit.state = OVERRIDDEN
+    return edits
 
 
 def injected(entry: Json) -> list[Edit]:
     """The edits of a record (shim.create.record), each THERE or MISSING in the container's config.json as it is now."""
-    config = Bundle(entry["config"]).config()
+    bundle = Bundle(entry["config"])
+    if bundle.fault:
+        raise CdiError([Finding("CONFIG_JSON", bundle.fault, path=bundle.path)])
+    config = bundle.config
     edits = recorded(entry)
     for edit in edits:
         if edit.state == FOLDED:
@@ -198,10 +187,10 @@ def _has(config: Json, edit: Edit) -> bool:
     return merge.add(_alone(edit), config) == config
 
 
-def _judge(edit: Edit, config: Json, call: Invocation, rootful: bool) -> Edit:
+def _judge(edit: Edit, question: Question, world: World) -> Edit:
     """Fill in what create's rules make of an edit, and whether config.json has it."""
     try:
-        imposed = create.impose(_alone(edit), config, call, rootful)
+        imposed = impose(_alone(edit), question, world)
     except CdiError:
         edit.state = REFUSED
         return edit
@@ -210,11 +199,16 @@ def _judge(edit: Edit, config: Json, call: Invocation, rootful: bool) -> Edit:
         edit.state = LEFT_OUT
         return edit
     edit.item = left.item
-    if _has(config, edit):
+    if _has(question.config, edit):
         edit.state = THERE
-    elif edit.kind == "env" and edit.item.partition("=")[0] in _names(config):
+    elif edit.kind == "env" and edit.item.partition("=")[0] in _names(question.config):
         edit.state = REPLACES
     return edit
+
+
+def _is_in(config: Json, edit: Edit) -> bool:
+    """Whether a config that was edited has an edit; interfaces may be moved by hooks."""
+    return edit.kind == "netDevices" or _has(config, edit)
 
 
 def _names(config: Json) -> set[str]:

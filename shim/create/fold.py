@@ -25,7 +25,6 @@ import posix
 from shim.base.paths import clean
 from shim.cdi import edits
 from shim.config.settings import KNOWN, OFF
-from shim.create.rules import is_same_file
 from shim.hooks import core
 
 TYPE_CHECKING = False
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 
     from shim.cdi.plan import Plan
     from shim.create.invocation import Invocation
+    from shim.create.question import Question
+    from shim.create.world import World
 
     Json = dict[str, Any]
 
@@ -56,18 +57,19 @@ _S_IFMT, _S_IFDIR, _S_IFREG = 0o170000, 0o040000, 0o100000
 # --- which hooks are known ------------------------------------------------------------------------------------------
 
 
-def read(item: Json, launcher: str, which: str) -> core.HookCall | None:
+def read(item: Json, launcher: str, world: World, which: str) -> core.HookCall | None:
     """What a hook asks for, if it is one that can be done here.
 
     Arguments:
         item: a hook of a plan or of config.json.
         launcher: path of our program. It goes by the first word of `args`, the vendor's programs by their path.
+        world: answers what lies at a path.
         which: whose hooks, see Settings.fold.
     """
     path, args = item["path"], item.get("args") or [item["path"]]
     if which == OFF or not all(isinstance(word, str) for word in args):
         return None
-    if is_same_file(path, launcher):
+    if world.is_same_file(path, launcher):
         call = core.read_hook(args)
     elif which == KNOWN and path.rpartition("/")[2] in _VENDOR_PROGRAMS:
         call = core.read_hook([path, *args[1:]])
@@ -76,9 +78,9 @@ def read(item: Json, launcher: str, which: str) -> core.HookCall | None:
     return call if call and call.is_plain else None
 
 
-def is_foldable(item: Json, launcher: str, which: str) -> bool:
+def is_foldable(item: Json, question: Question, world: World, which: str) -> bool:
     """Whether a hook of a plan is one whose work can be done here, as far as the hook itself says; see read()."""
-    words = read(item, launcher, which) if item["hookName"] in _STAGES else None
+    words = read(item, question.launcher, world, which) if item["hookName"] in _STAGES else None
     return words is not None and not set(_NAMES).isdisjoint(words.names.values())
 
 
@@ -99,10 +101,10 @@ def obstacle(config: Json, low: str) -> str:
     return "" if path and isinstance(path, str) else "config.json names no root"
 
 
-def without(edited: Json, config: Json, plan: Plan, launcher: str) -> Json:
+def without(edited: Json, config: Json, plan: Plan, launcher: str, world: World) -> Json:
     """The config without the plan's known hooks: for a checkpoint, whose container has been started long ago."""
-    for stage, item in _new(plan, config):
-        if read(item, launcher, KNOWN):
+    for stage, item in new(plan, config):
+        if read(item, launcher, world, KNOWN):
             edited = _replaced(edited, config, stage, item, None)
     return edited
 
@@ -111,7 +113,7 @@ def without(edited: Json, config: Json, plan: Plan, launcher: str) -> Json:
 
 
 def fold(
-    edited: Json, config: Json, plan: Plan, call: Invocation, which: str, *, rootful: bool
+    edited: Json, config: Json, plan: Plan, call: Invocation, world: World, which: str, *, rootful: bool
 ) -> tuple[Json, list[Json]]:
     """Do the hooks of a plan that can be done now.
 
@@ -120,25 +122,26 @@ def fold(
         config: the config without it.
         plan: what was injected.
         call: the create.
+        world: answers what lies at a path.
         which: whose hooks, see Settings.fold.
         rootful: whether we are the host's root (shim.host.identity).
     Returns:
         the config for the low-level runtime, and for each hook that was done hookName, path, args and the names done.
     """
-    new = [(stage, item, read(item, call.launcher, which)) for stage, item in _new(plan, config)]
-    if not any(words for _, _, words in new) or obstacle(edited, call.low):
+    hooks = [(stage, item, read(item, call.launcher, world, which)) for stage, item in new(plan, config)]
+    if not any(words for _, _, words in hooks) or obstacle(edited, call.low):
         return edited, []
     try:
-        container = Container(edited, plan, call, rootful)
+        container = Container(edited, plan, call, world, rootful)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # the runtime says what is wrong with a config
         return edited, []
     done: list[Json] = []
     result = edited
     for stage in _STAGES:
         for item in _hooks(config, stage):
-            is_ours = any(words and _is_rest_of(item, one, words) for _, one, words in new)
-            container.is_complete &= is_ours or _is_harmless(item, stage, call.launcher)
-        for item, words in [(item, words) for stage_of, item, words in new if stage_of == stage]:
+            is_ours = any(words and _is_rest_of(item, one, words) for _, one, words in hooks)
+            container.is_complete &= is_ours or _is_harmless(item, stage, call.launcher, world)
+        for item, words in [(item, words) for stage_of, item, words in hooks if stage_of == stage]:
             if words is None:
                 container.is_complete = False
                 continue
@@ -149,12 +152,12 @@ def fold(
     return container.with_cache(result), done
 
 
-def _is_harmless(item: Json, stage: str, launcher: str) -> bool:
+def _is_harmless(item: Json, stage: str, launcher: str, world: World) -> bool:
     """Whether a hook that config.json has leaves the container's libraries as they are.
 
     Those of an engine in the earlier stages set networks up.
     """
-    words = read(item, launcher, KNOWN)
+    words = read(item, launcher, world, KNOWN)
     if words is None:
         return stage != "createContainer"
     return _MAKES_NO_LIBRARIES.issuperset(words.names.values())
@@ -180,7 +183,7 @@ class Container:
         "is_complete",
     )
 
-    def __init__(self, config: Json, plan: Plan, call: Invocation, rootful: bool) -> None:
+    def __init__(self, config: Json, plan: Plan, call: Invocation, world: World, rootful: bool) -> None:
         """Find the root, its owner, and what will be mounted.
 
         Raises:
@@ -190,7 +193,7 @@ class Container:
         bundle = call.bundle if call.bundle.startswith("/") else f"{posix.getcwd()}/{call.bundle}"
         path = config["root"]["path"]
         self._root = path if path.startswith("/") else f"{bundle}/{path}"
-        self._owner = _owner(config, rootful)
+        self._owner = _owner(config, world, rootful)
         self._beside, self._is_beside = f"{bundle}/{_BESIDE}", False
         linux = config.get("linux") or {}
         self._label = linux.get("mountLabel") or ""
@@ -317,13 +320,13 @@ class Container:
         return result
 
 
-def _owner(config: Json, rootful: bool) -> tuple[int, int]:
+def _owner(config: Json, world: World, rootful: bool) -> tuple[int, int]:
     """Ids on the host of the container's root. Raises ValueError when it has none."""
     if rootful and not edits.has_user_namespace(config):
         return 0, 0
     from shim.create import userns  # late: few containers have one
 
-    uid, gid = (userns.Ids(config, kind, "/proc").container.outside(0) for kind in ("uid", "gid"))
+    uid, gid = (userns.Ids(config, kind, world).container.outside(0) for kind in ("uid", "gid"))
     if uid is None or gid is None:
         raise ValueError("the container's root is nobody on the host")
     return uid, gid
@@ -354,7 +357,7 @@ def _is_same(one: Json, other: Json) -> bool:
     return bool(one["path"] == other["path"] and (one.get("args") or []) == (other.get("args") or []))
 
 
-def _new(plan: Plan, config: Json) -> list[tuple[str, Json]]:
+def new(plan: Plan, config: Json) -> list[tuple[str, Json]]:
     """The plan's hooks of stages before the container is made that config.json does not have, each once."""
     found: list[tuple[str, Json]] = []
     for origin in plan.origins:

@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
     from shim.base.findings import Finding
     from shim.create.invocation import Invocation
+    from shim.create.recipe import Decision
 
 SYSTEM_FILE = "/var/log/shim.log"
 
 
-class Story:
-    """What is known about a create, gathered on its way.
+class Outcome:
+    """What came of a create.
 
     Attributes:
-        file: where the log is, "" for nowhere, None for the usual place.
+        file: where the log is, "" for nowhere, None for the usual path.
         devices: qualified name -> who asks for it.
         specs: the spec files whose edits are injected.
         findings: warnings, and at the end what stopped it.
@@ -46,7 +47,14 @@ class Story:
         self.changed = False
         self.folded: list[dict[str, Any]] = []
 
-    def tell(self, findings: Iterable[Finding]) -> None:
+    def take(self, decision: Decision) -> None:
+        """Take over what was decided."""
+        self.file = decision.settings.log_file
+        self.devices = decision.wanted
+        self.specs = [origin["spec"] for origin in decision.plan.origins] if decision.plan else []
+        self.findings = list(decision.findings)
+
+    def add(self, findings: Iterable[Finding]) -> None:
         """Add findings that are not there yet."""
         known = {(finding.id, str(finding)) for finding in self.findings}
         for finding in findings:
@@ -55,32 +63,32 @@ class Story:
                 self.findings.append(finding)
 
 
-def append(call: Invocation, story: Story, *, rootful: bool, failed: bool = False) -> None:
+def append(call: Invocation, outcome: Outcome, *, rootful: bool, failed: bool = False) -> None:
     """Write the line, if there is anything to say.
 
     Arguments:
         call: the call that it is about.
-        story: what happened.
+        outcome: what came of it.
         rootful: whether we are the host's root (shim.host.identity).
         failed: whether the create is refused.
     """
-    if not (story.changed or story.findings):
+    if not (outcome.changed or outcome.findings):
         return
-    path = find(rootful) if story.file is None else story.file
+    path = find(rootful) if outcome.file is None else outcome.file
     if not path:
         return
-    if story.file is None and not rootful:
+    if outcome.file is None and not rootful:
         _make_directory(path.rpartition("/")[0])
     line = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "verb": call.verb,
         "id": call.id,
         "bundle": call.bundle,
-        "outcome": "failed" if failed else "injected" if story.changed else "unchanged",
-        "devices": story.devices,
-        "specs": list(dict.fromkeys(story.specs)),
-        "folded": [name for hook in story.folded for name in hook["names"]],
-        "findings": [finding.to_json() for finding in story.findings],
+        "outcome": "failed" if failed else "injected" if outcome.changed else "unchanged",
+        "devices": outcome.devices,
+        "specs": list(dict.fromkeys(outcome.specs)),
+        "folded": [name for hook in outcome.folded for name in hook["names"]],
+        "findings": [finding.to_json() for finding in outcome.findings],
     }
     _append(path, fastjson.dumps(line))
 

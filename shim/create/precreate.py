@@ -20,18 +20,19 @@ from __future__ import annotations
 
 from posix import _exit, read, write
 
-from shim import create
 from shim.base import fastjson
-from shim.base.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding, internal
 from shim.create import log, report
+from shim.create.bundle import decoded
 from shim.create.invocation import Invocation
+from shim.create.question import Question, with_changes
+from shim.create.recipe import decide
+from shim.create.world import World
 from shim.host import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
-
-    from shim.config.settings import Settings
 
     Json = dict[str, Any]
 
@@ -49,62 +50,53 @@ def main(words: list[str]) -> NoReturn:
     if arguments:
         report.say("shim: hook precreate takes no arguments; see `shim hook precreate --help`")
         _exit(2)
-    story = log.Story()
+    outcome = log.Outcome()
     rootful = identity.is_rootful()
     try:
         try:
-            edited = _edit(_read_all(), call, story, rootful)
+            edited = _edit(Input(_read_all()), call, outcome, rootful)
         except CdiError:
             raise
         except Exception as error:  # as in create
-            raise create.internal(error) from error
+            raise internal(error) from error
     except CdiError as error:
-        story.tell(error.findings)
-        log.append(call, story, rootful=rootful, failed=True)
+        outcome.add(error.findings)
+        log.append(call, outcome, rootful=rootful, failed=True)
         report.fail(error, "", "text")
         _exit(1)
-    for finding in story.findings:
+    for finding in outcome.findings:
         report.warn(finding)
-    log.append(call, story, rootful=rootful)
+    log.append(call, outcome, rootful=rootful)
     _exit(_write_all(edited))
 
 
-def _edit(raw: bytes, call: Invocation, story: log.Story, rootful: bool) -> bytes:
+class Input:
+    """A config.json on standard input, in the place of shim.create.bundle.Bundle; members as there."""
+
+    __slots__ = ("config", "fault", "path", "raw", "unsure")
+
+    def __init__(self, raw: bytes) -> None:
+        """Decode the bytes."""
+        self.path = ""
+        self.raw = raw
+        self.config: Json = {}
+        self.fault = self.unsure = ""
+        try:
+            self.config, self.unsure = decoded(raw, "the config.json on standard input")
+        except ValueError as error:
+            self.fault = str(error)
+
+
+def _edit(given: Input, call: Invocation, outcome: log.Outcome, rootful: bool) -> bytes:
     """The bytes of the config with the devices that it asks for. Raises CdiError."""
-    what = create.what_is_known()
-    story.file = what[0].log_file
-    config = _decoded(raw, what[0])
-    made, heard = create.demand(config, call, what, story, rootful)
-    if made is None:
-        return raw
-    edited = create.edit(config, made, call, rootful, heard)
-    story.changed = edited != config
-    return fastjson.dumps(edited).encode("ascii") if story.changed else raw
-
-
-def _decoded(raw: bytes, found: Settings) -> Json:
-    """The decoded config; one that is none matters only where something could be asked for, as in create."""
-    repeated: list[str] = []
-
-    def pairs(members: list[tuple[str, Any]]) -> Json:
-        section = dict(members)
-        if len(section) != len(members):
-            names = [name for name, _ in members]
-            repeated.extend(name for name in section if names.count(name) > 1)
-        return section
-
-    try:
-        config = fastjson.loads(raw.decode("utf-8"), pairs)
-        if not isinstance(config, dict):
-            raise ValueError("it is no object")
-        if repeated:
-            raise ValueError(f"it holds the name {repeated[0]!r} twice in one object")
-    except ValueError as error:
-        if not any(needle.encode() in raw for needle in found.needles()):
-            return {}
-        text = f"standard input holds no config.json that can be edited: {error}"
-        raise CdiError([Finding("CONFIG_JSON", text)]) from None
-    return config
+    world = World()
+    decision = decide(Question(call, given, rootful=rootful), world)
+    world.save()
+    outcome.take(decision)
+    if decision.refusal:
+        raise decision.refusal
+    outcome.changed = bool(decision.edits)
+    return fastjson.dumps(with_changes(given.config, decision.edits)).encode("ascii") if outcome.changed else given.raw
 
 
 def _read_all() -> bytes:

@@ -70,8 +70,7 @@ def write(
     wanted: dict[str, str],
     plan: Plan,
     bundle: Bundle,
-    before: Json,
-    after: Json,
+    edited: Json,
     folded: list[Json],
 ) -> None:
     """Leave a record of an injection, and clean up a little.
@@ -81,10 +80,9 @@ def write(
         call: who is created; nothing happens when it has no key.
         wanted: qualified name -> who asks for it.
         plan: what was injected.
-        bundle: the bundle, edited.
-        before: its config as it was.
-        after: its config as it is.
-        folded: hooks of the plan that are not in it because they were done (shim.create.log.Story).
+        bundle: the bundle, edited: its `config` is what it was before.
+        edited: its config as it is.
+        folded: hooks of the plan that are not in it because they were done (shim.create.log.Outcome).
     """
     if not place or not call.key:
         return
@@ -101,7 +99,7 @@ def write(
             "wanted": wanted,
             "origins": plan.origins,
             "folded": folded,
-            "env": _changes(plan, before, after, read(place, call, bundle.read_identity)),
+            "env": _changes(plan, bundle.config, edited, read(place, call, bundle.read_identity)),
         }
         replace(
             f"{place}/{call.key}",

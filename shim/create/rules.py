@@ -18,8 +18,6 @@ Source: OCI runtime specification, "POSIX-platform Hooks"; runc hands a hook wit
 
 from __future__ import annotations
 
-import posix
-
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import clean, reason
 from shim.cdi.plan import Plan
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from typing import Any
 
+    from shim.create.question import Question
+    from shim.create.world import World
     from shim.host.trust import Trust
 
     Json = dict[str, Any]
@@ -39,21 +39,21 @@ MAX_NAME = 256  # letters
 # --- requests and config.json ---------------------------------------------------------------------------------------
 
 
-def check_call(unknown: str, names: Collection[str], config: Json) -> None:
+def check_call(question: Question, names: Collection[str]) -> None:
     """Refuse a create that asks for devices in a way that cannot be trusted or understood.
 
     Arguments:
-        unknown: the option in front of the verb that no table knows, or "".
+        question: the create.
         names: the qualified names asked for.
-        config: the decoded config.json.
     Raises:
         CdiError: OPTION_UNKNOWN, REQUEST_LIMIT, CWD_FORBIDDEN or CONFIG_JSON.
     """
-    if unknown:
-        text = f"{unknown} in front of the verb is unknown, so the command line is not certain"
+    if question.unknown:
+        text = f"{question.unknown} in front of the verb is unknown, so the command line is not certain"
         raise CdiError([Finding("OPTION_UNKNOWN", text)])
     check_names(names)
-    check_config(config)
+    check_spelling(question.misspelt)
+    check_cwd(question.config)
 
 
 def check_names(names: Collection[str]) -> None:
@@ -66,39 +66,24 @@ def check_names(names: Collection[str]) -> None:
             raise CdiError([Finding("REQUEST_LIMIT", text, "give the device a shorter name in its spec")])
 
 
-# The members that are edited or decide about edits, by the way to the object that holds them.
-_MEMBERS: tuple[tuple[tuple[str, ...], str], ...] = (
-    ((), "process linux mounts hooks"),
-    (("process",), "env cwd user"),
-    (("process", "user"), "uid gid additionalGids"),
-    (("linux",), "devices resources namespaces netDevices intelRdt uidMappings gidMappings"),
-    (("linux", "resources"), "devices"),
-    (("hooks",), "prestart createRuntime createContainer startContainer poststart poststop"),
-)
+def check_spelling(misspelt: Collection[tuple[str, str, str]]) -> None:
+    """Refuse a config.json that readers understand differently. Raises CdiError (CONFIG_JSON).
+
+    Arguments:
+        misspelt: of a Question.
+    """
+    for where, name, member in misspelt:
+        text = f"config.json: {where or 'the top level'} has {name!r}, which some readers take for {member}"
+        raise CdiError([Finding("CONFIG_JSON", text, rule="spelling")])
 
 
-def check_config(config: Json) -> None:
-    """Refuse a config.json in which devices cannot be injected safely. Raises CdiError (CWD_FORBIDDEN, CONFIG_JSON)."""
-    for way, members in _MEMBERS:
-        section: Any = config
-        for step in way:
-            section = section.get(step) if isinstance(section, dict) else None
-        if isinstance(section, dict):
-            _check_spelling(section, members.split(), ".".join(way))
+def check_cwd(config: Json) -> None:
+    """Refuse a config.json whose process may start in a directory of the host. Raises CdiError (CWD_FORBIDDEN)."""
     process = config.get("process")
     cwd = process.get("cwd") if isinstance(process, dict) else None
     if isinstance(cwd, str) and _passes_through_proc(cwd):
         text = f"the working directory {cwd} of the container lies below /proc: it could be a directory of the host"
         raise CdiError([Finding("CWD_FORBIDDEN", text)])
-
-
-def _check_spelling(section: Json, members: list[str], where: str) -> None:
-    known = {member.casefold(): member for member in members}
-    for name in section:
-        member = known.get(name.casefold(), name)
-        if member != name:
-            text = f"config.json: {where or 'the top level'} has {name!r}, which some readers take for {member}"
-            raise CdiError([Finding("CONFIG_JSON", text, rule="spelling")])
 
 
 def _passes_through_proc(path: str) -> bool:
@@ -114,36 +99,38 @@ def _passes_through_proc(path: str) -> bool:
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 
-def impose(plan: Plan, launcher: str, *, rootful: bool) -> Plan:
+def impose(plan: Plan, launcher: str, world: World, *, rootful: bool) -> tuple[Plan, list[Finding]]:
     """Check a plan, and harden its hooks.
 
     Arguments:
         plan: what `plan.make` gave; not changed.
         launcher: path of our own program, whose hooks get less time.
+        world: answers what lies at a path.
         rootful: whether we are the host's root (shim.host.identity): decides whose programs are trusted.
     Returns:
-        the plan to inject, with further warnings (HOOK_STAGE, HOOK_ENVIRONMENT) among its findings.
-    Raises:
-        CdiError: TARGET_FORBIDDEN, MOUNT_OPTION, HOOK_UNTRUSTED or HOOK_MISSING, naming the spec.
+        the plan to inject, with further warnings (HOOK_STAGE, HOOK_ENVIRONMENT) among its findings; and a finding for
+        each item that is refused, naming the spec: TARGET_FORBIDDEN, MOUNT_OPTION, HOOK_UNTRUSTED or HOOK_MISSING.
     """
-    trust = None
-    imposed = Plan(plan.devices, findings=plan.findings)
+    refused: list[Finding] = []
+    findings = list(plan.findings)
+    imposed = Plan(plan.devices)
+    hooks = _Hooks(launcher, world, rootful)
     for origin in plan.origins:
         spec, edits = origin["spec"], origin["edits"]
         for node in edits.get("deviceNodes") or ():
-            _check_target("device node", node["path"], spec)
+            refused += _target_objections("device node", node["path"], spec)
         for mount in edits.get("mounts") or ():
-            _check_target("mount", mount["containerPath"], spec)
-            _check_options(mount, spec)
-        hooks = edits.get("hooks")
-        if hooks:
-            trust = trust or _trust(rootful)
-            for stage in dict.fromkeys(item["hookName"] for item in hooks):
-                _check_stage(stage, spec, imposed.findings)
-            hardened = [_harden(item, launcher, trust, spec, imposed.findings) for item in hooks]
+            refused += _target_objections("mount", mount["containerPath"], spec)
+            refused += _option_objections(mount, spec)
+        given = edits.get("hooks")
+        if given:
+            for stage in dict.fromkeys(item["hookName"] for item in given):
+                _check_stage(stage, spec, findings)
+            hardened = [hooks.harden(item, spec, findings, refused) for item in given]
             origin = {**origin, "edits": {**edits, "hooks": hardened}}  # noqa: PLW2901  # the plan itself stays
         imposed.origins.append(origin)
-    return imposed
+    imposed.findings = findings
+    return imposed, refused
 
 
 # Exact paths of the kernel's file systems that vendors replace for a container. Anything else there would let a spec
@@ -155,10 +142,11 @@ _KERNEL_TARGETS = {
 }
 
 
-def _check_target(what: str, path: str, spec: str) -> None:
+def _target_objections(what: str, path: str, spec: str) -> list[Finding]:
     objection = _target_objection(path)
-    if objection:
-        raise CdiError([Finding("TARGET_FORBIDDEN", f"the {what} at {path!r} in the container {objection}", path=spec)])
+    if not objection:
+        return []
+    return [Finding("TARGET_FORBIDDEN", f"the {what} at {path!r} in the container {objection}", path=spec)]
 
 
 def _target_objection(path: str) -> str:
@@ -174,7 +162,7 @@ def _target_objection(path: str) -> str:
     return ""
 
 
-def _check_options(mount: Json, spec: str) -> None:
+def _option_objections(mount: Json, spec: str) -> list[Finding]:
     for option in mount.get("options") or ():
         if "," in option:
             objection = "holds a comma: write each option as an item of its own"
@@ -183,7 +171,8 @@ def _check_options(mount: Json, spec: str) -> None:
         else:
             continue
         text = f"the option {option!r} of the mount at {mount['containerPath']} {objection}"
-        raise CdiError([Finding("MOUNT_OPTION", text, path=spec)])
+        return [Finding("MOUNT_OPTION", text, path=spec)]
+    return []
 
 
 # --- hooks ----------------------------------------------------------------------------------------------------------
@@ -201,65 +190,68 @@ _ODD_STAGES = {"prestart": "is deprecated", "poststop": "runs on the host after 
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 
 
-def _trust(rootful: bool) -> Trust:
-    from shim.host.trust import Trust  # late: only plans with hooks need it
-
-    return Trust(rootful=rootful)
-
-
 def _check_stage(stage: str, spec: str, findings: list[Finding]) -> None:
     if stage in _ODD_STAGES:
         text = f"the spec has a hook of the stage {stage}, which {_ODD_STAGES[stage]}"
         findings.append(Finding("HOOK_STAGE", text, path=spec))
 
 
-def _harden(item: Json, launcher: str, trust: Trust, spec: str, findings: list[Finding]) -> Json:
-    """The hook as it is injected."""
-    if item["hookName"] == "startContainer":
-        return item
-    objection = _program_objection(item, trust)
-    if objection:
-        raise CdiError([Finding(objection[0], f"the {item['hookName']} hook {objection[1]}", path=spec)])
-    given = item.get("env") or ()
-    kept = [entry for entry in given if not _is_loading(entry)]
-    if len(kept) != len(given):
-        dropped = ", ".join(entry.partition("=")[0] for entry in given if _is_loading(entry))
-        text = f"the hook {item['path']} does not get {dropped}, which would choose code that it loads"
-        findings.append(Finding("HOOK_ENVIRONMENT", text, path=spec))
-    hardened = {**item, "env": kept or [STANDARD_PATH]}
-    if (item.get("timeout") or 0) <= 0:  # 0 means at once to runc and never to crun
-        hardened["timeout"] = OUR_TIMEOUT if is_same_file(item["path"], launcher) else FOREIGN_TIMEOUT
-    return hardened
+class _Hooks:
+    """What turns a hook of a spec into the hook that is injected."""
+
+    __slots__ = ("_launcher", "_rootful", "_trust", "_world")
+
+    def __init__(self, launcher: str, world: World, rootful: bool) -> None:
+        self._launcher, self._world, self._rootful = launcher, world, rootful
+        self._trust: Trust | None = None
+
+    def harden(self, item: Json, spec: str, findings: list[Finding], refused: list[Finding]) -> Json:
+        """The hook with an environment and a limit of its own.
+
+        Arguments:
+            item: a hook of the spec.
+            spec: path of the spec.
+            findings: warnings are added.
+            refused: the objection to a hook that must not run is added.
+        """
+        if item["hookName"] == "startContainer":
+            return item
+        objection = self._program_objection(item["path"])
+        if objection:
+            refused.append(Finding(objection[0], f"the {item['hookName']} hook {objection[1]}", path=spec))
+            return item
+        given = item.get("env") or ()
+        kept = [entry for entry in given if not _is_loading(entry)]
+        if len(kept) != len(given):
+            dropped = ", ".join(entry.partition("=")[0] for entry in given if _is_loading(entry))
+            text = f"the hook {item['path']} does not get {dropped}, which would choose code that it loads"
+            findings.append(Finding("HOOK_ENVIRONMENT", text, path=spec))
+        hardened = {**item, "env": kept or [STANDARD_PATH]}
+        if (item.get("timeout") or 0) <= 0:  # 0 means at once to runc and never to crun
+            is_ours = self._world.is_same_file(item["path"], self._launcher)
+            hardened["timeout"] = OUR_TIMEOUT if is_ours else FOREIGN_TIMEOUT
+        return hardened
+
+    def _program_objection(self, path: str) -> tuple[str, str] | None:
+        """Finding id and text, None for a program that may run."""
+        if not path.startswith("/"):
+            return "HOOK_UNTRUSTED", f"{path} is not absolute: the image would decide what runs as root"
+        if self._trust is None:
+            from shim.host.trust import Trust  # late: only plans with hooks need it
+
+            self._trust = Trust(rootful=self._rootful, look=self._world)
+        try:
+            objection = self._trust.objection(path)
+            status = self._world.stat(path)
+        except OSError as error:
+            return "HOOK_MISSING", f"{path}: {reason(error)}"
+        if objection:
+            return "HOOK_UNTRUSTED", f"{path} is not trusted: {objection}"
+        if status.st_mode & _S_IFMT != _S_IFREG or not self._world.is_executable(path):
+            return "HOOK_MISSING", f"{path} is no program that this user can execute"
+        return None
 
 
 def _is_loading(entry: str) -> bool:
     name = entry.partition("=")[0]
     return name in _LOADING or name.startswith(_LOADING_PREFIXES)
-
-
-def _program_objection(item: Json, trust: Trust) -> tuple[str, str] | None:
-    """Finding id and text, None for a program that may run."""
-    path = item["path"]
-    if not path.startswith("/"):
-        return "HOOK_UNTRUSTED", f"{path} is not absolute: the image would decide what runs as root"
-    try:
-        objection = trust.objection(path)
-        status = posix.stat(path)
-    except (OSError, ValueError) as error:
-        return "HOOK_MISSING", f"{path}: {reason(error)}"
-    if objection:
-        return "HOOK_UNTRUSTED", f"{path} is not trusted: {objection}"
-    if status.st_mode & _S_IFMT != _S_IFREG or not posix.access(path, posix.X_OK, effective_ids=True):
-        return "HOOK_MISSING", f"{path} is no program that this user can execute"
-    return None
-
-
-def is_same_file(path: str, other: str) -> bool:
-    """Whether two paths lead to one file; False where one of them leads nowhere."""
-    if path == other:
-        return True
-    try:
-        one, two = posix.stat(path), posix.stat(other)
-    except (OSError, ValueError):
-        return False
-    return (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)

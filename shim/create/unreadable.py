@@ -16,19 +16,23 @@ from shim.base.findings import CdiError
 from shim.cdi import index
 from shim.config import settings
 from shim.config.settings import ANY, Settings
-from shim.create import image_requests, known, request
+from shim.create import image_requests, request
+from shim.create.world import index_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from shim.create.world import World
 
-def widest(error: Exception) -> Settings:
+
+def widest(error: Exception, look: World) -> Settings:
     """Settings in which every source counts, with all names that are known to ask.
 
     Arguments:
         error: why the configuration does not count; of shim.config.reader it may hold the good values.
+        look: answers what lies at a path.
     Returns:
         the configuration itself when nothing is wrong with it, so that the error is about the specs.
     """
@@ -37,7 +41,7 @@ def widest(error: Exception) -> Settings:
     except Exception:  # noqa: S110  # it is the case in which every source counts
         pass
     good: Settings | None = getattr(error, "settings", None)
-    every = [one for one in (good, _last()) if one]
+    every = [one for one in (good, _last(look)) if one]
     found = Settings()
     found.environment = found.mounts = ANY
     for one in every:
@@ -70,9 +74,9 @@ def requests(config: dict[str, Any], options: Iterable[str], widest: Settings, e
     return wanted
 
 
-def _last() -> Settings | None:
+def _last(look: World) -> Settings | None:
     """The settings that counted last in this boot, None when there is no index."""
-    path = known.index_path(settings.candidates()[0])
+    path = index_path(settings.candidates(look=look)[0])
     value = index.last_settings(path) if path else None
     try:
         return Settings.from_json(value) if value else None

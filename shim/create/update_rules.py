@@ -16,7 +16,7 @@ import posix
 
 from shim.base import fastjson
 from shim.create import merge, record
-from shim.create.bundle import Bundle
+from shim.create.bundle import edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def complete(call: Invocation, place: str = "") -> None:
         if nodes and call.resources == "-":
             _replace_input(nodes)
         elif nodes:
-            Bundle(call.resources).edit(lambda resources: _completed(resources, nodes))
+            edit(call.resources, lambda resources: _completed(resources, nodes))
     except Exception:  # noqa: S110  # see above; not even a defect of ours may stop it
         pass
 
@@ -71,19 +71,11 @@ def _replace_input(nodes: list[Json]) -> None:
     posix.dup2(fd, _INPUT)
 
 
-def _members(pairs: list[tuple[str, Any]]) -> Json:
-    """An object, in which no name stands twice: readers understand that differently."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a name twice")
-    return members
-
-
 def _edited(data: bytes, nodes: list[Json]) -> bytes:
     """The bytes with the rules in them; those given when nothing is to be added, or they are not what we know."""
     try:
-        given = fastjson.loads(data.decode("utf-8"), _members)
-        completed = _completed(given, nodes)
+        given, repeated = fastjson.loads_noting(data.decode("utf-8"))
+        completed = given if repeated else _completed(given, nodes)
     except Exception:  # the low-level runtime says what is wrong with them
         return data
     return fastjson.dumps(completed).encode("ascii") if completed != given else data

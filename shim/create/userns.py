@@ -16,18 +16,16 @@ Source: user_namespaces(7); OCI runtime specification, "User namespace mappings"
 
 from __future__ import annotations
 
-import posix
-
 from shim.base.findings import Finding
 from shim.base.paths import clean
 from shim.cdi import edits
 from shim.cdi.plan import Plan
-from shim.host.nodes import lookup as lookup_on_host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from shim.create.world import World
     from shim.host.nodes import Lookup
 
     Json = dict[str, Any]
@@ -77,16 +75,17 @@ class Ids:
 
     __slots__ = ("container", "own")
 
-    def __init__(self, config: Json, kind: str, proc: str) -> None:
+    def __init__(self, config: Json, kind: str, world: World, proc: str = "/proc") -> None:
         """Find the mappings.
 
         Arguments:
             config: the decoded config.json.
             kind: "uid" or "gid".
+            world: reads the mappings of processes.
             proc: where procfs is, for tests.
         """
-        self.own = _read_map(f"{proc}/self/{kind}_map") or _SAME
-        self.container = _container_map(config, kind, proc)
+        self.own = _read_map(f"{proc}/self/{kind}_map", world) or _SAME
+        self.container = _container_map(config, kind, world, proc)
 
     def hold(self, number: int) -> bool:
         """Whether the container's namespace has an id that the kernel shows to us as `number`."""
@@ -95,19 +94,19 @@ class Ids:
         return self.container.inside(number) is not None
 
 
-def adapt(plan: Plan, config: Json, *, lookup: Lookup = lookup_on_host, proc: str = "/proc") -> Plan:
+def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Plan:
     """The plan for a container in a user namespace.
 
     Arguments:
         plan: what `rules.impose` gave; not changed.
         config: the decoded config.json.
-        lookup: says what node is at a path of the host.
+        world: says what node is at a path of the host, and reads the mappings of processes.
         proc: where procfs is, for tests.
     Returns:
         a plan with translated groups, in which nodes to be bind-mounted have the member `bind`, and mounts that must
         not be idmapped the member `plain`; with more findings.
     """
-    uids, gids = Ids(config, "uid", proc), Ids(config, "gid", proc)
+    uids, gids = Ids(config, "uid", world, proc), Ids(config, "gid", world, proc)
     is_host = uids.own.is_whole()
     adapted = Plan(plan.devices, findings=plan.findings)
     groups: set[int] = set()
@@ -126,7 +125,7 @@ def adapt(plan: Plan, config: Json, *, lookup: Lookup = lookup_on_host, proc: st
     caller = _Caller(config, uids, gids, groups)
     for origin in adapted.origins:
         for node in origin["edits"].get("deviceNodes") or ():
-            caller.check(node, origin["spec"], lookup, adapted.findings)
+            caller.check(node, origin["spec"], world.node, adapted.findings)
     return adapted
 
 
@@ -212,7 +211,7 @@ def _keeps_groups(config: Json) -> bool:
 # --- mappings -------------------------------------------------------------------------------------------------------
 
 
-def _container_map(config: Json, kind: str, proc: str) -> Mapping:
+def _container_map(config: Json, kind: str, world: World, proc: str) -> Mapping:
     if not edits.has_user_namespace(config):
         return _SAME
     linux = config["linux"]
@@ -222,7 +221,7 @@ def _container_map(config: Json, kind: str, proc: str) -> Mapping:
     for namespace in linux["namespaces"]:
         path = namespace.get("path") if isinstance(namespace, dict) and namespace.get("type") == "user" else None
         if isinstance(path, str) and path.startswith("/proc/") and path.endswith("/ns/user"):
-            joined = _read_map(f"{proc}{path[len('/proc') : -len('/ns/user')]}/{kind}_map")
+            joined = _read_map(f"{proc}{path[len('/proc') : -len('/ns/user')]}/{kind}_map", world)
             if joined:
                 return joined
     return Mapping([])
@@ -234,14 +233,10 @@ def _range(entry: Json) -> tuple[int, int, int]:
     return first, outside, count
 
 
-def _read_map(path: str) -> Mapping | None:
+def _read_map(path: str, world: World) -> Mapping | None:
     """A mapping of /proc, None where it cannot be read: there are no user namespaces then, or the process is gone."""
     try:
-        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
-        try:
-            numbers = [int(word) for word in posix.read(fd, 1 << 16).split()]
-        finally:
-            posix.close(fd)
+        numbers = [int(word) for word in world.read(path)[1].split()]
     except (OSError, ValueError):
         return None
     return Mapping(list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=False))) if numbers else None

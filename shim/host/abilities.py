@@ -14,20 +14,25 @@ from __future__ import annotations
 
 import posix
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.host.look import FileStatus, Reader
+
 RECORD = "/var/lib/shim/abilities"
 HEAD = "shim abilities 1"
 _CAP = 65536  # bytes
 
 
-def native_net_devices(runtime: str, record: str = RECORD) -> bool:
+def native_net_devices(runtime: str, look: Reader, record: str = RECORD) -> bool:
     """Whether the low-level runtime is known to take `linux.netDevices` (OCI runtime specification 1.3).
 
     Arguments:
         runtime: path of its program.
+        look: answers what lies at a path.
         record: the file that `learn` wrote.
     """
     try:
-        return _line(runtime) in _read(record)
+        return _line(runtime, look.stat(runtime)) in _lines(*look.read(record))
     except (OSError, ValueError):
         return False
 
@@ -46,7 +51,7 @@ def learn(runtime: str, record: str = RECORD) -> bool:
     import os  # late, like the next: this function is not for the create path
     import tempfile
 
-    line = _line(runtime)  # before it is asked: a runtime replaced meanwhile is then another one
+    line = _line(runtime, posix.stat(runtime))  # before it is asked: a runtime replaced meanwhile is then another one
     able = "\n" not in runtime and _is_elf(runtime) and _features(runtime)
     directory = os.path.dirname(record)
     os.makedirs(directory, mode=0o755, exist_ok=True)
@@ -68,23 +73,26 @@ def learn(runtime: str, record: str = RECORD) -> bool:
 
 
 def _read(record: str) -> list[str]:
-    """The lines of a record that only a trusted user can have written. Raises OSError or ValueError."""
+    """The lines of a record. Raises OSError or ValueError."""
     fd = posix.open(record, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW)
     try:
-        state = posix.fstat(fd)
-        if state.st_mode & 0o170022 != 0o100000 or state.st_uid not in {0, posix.geteuid()}:  # S_IFREG, not g+w, o+w
-            raise ValueError("not a file of ours")
-        lines = posix.read(fd, _CAP).decode("utf-8", "surrogateescape").split("\n")
+        return _lines(posix.fstat(fd), posix.read(fd, _CAP).decode("utf-8", "surrogateescape"))
     finally:
         posix.close(fd)
+
+
+def _lines(state: FileStatus, text: str) -> list[str]:
+    """The lines of a record that only a trusted user can have written. Raises ValueError."""
+    if state.st_mode & 0o170022 != 0o100000 or state.st_uid not in {0, posix.geteuid()}:  # S_IFREG, not g+w, o+w
+        raise ValueError("not a file of ours")
+    lines = text.split("\n")
     if lines[0] != HEAD or lines[-1] != "":
         raise ValueError("another format, or not whole")
     return lines[1:-1]
 
 
-def _line(runtime: str) -> str:
-    """How a record says that this very file, behind links, takes network devices. Raises OSError."""
-    state = posix.stat(runtime)
+def _line(runtime: str, state: FileStatus) -> str:
+    """How a record says that this very file, behind links, takes network devices."""
     numbers = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
     return f"netDevices {' '.join(str(number) for number in numbers)} {runtime}"
 

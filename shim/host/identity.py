@@ -12,14 +12,26 @@ _S_IFMT, _S_IFDIR, _S_IFREG, _WRITABLE_BY_OTHERS = 0o170000, 0o040000, 0o100000,
 _WHOLE_RANGE = [b"0", b"0", b"4294967295"]
 
 
-def is_rootful(uid_map: str = "/proc/self/uid_map") -> bool:
+_is_whole_map: list[bool] = []  # the answer for this process, which never enters another user namespace
+
+
+def is_rootful(uid_map: str = "") -> bool:
     """Whether this process is the host's root: effective uid 0 and the identity mapping of user_namespaces(7).
 
     Arguments:
-        uid_map: the file to read, for tests. Where it cannot be read there are no user namespaces.
+        uid_map: the file to read, for tests. By default /proc/self/uid_map, which is read once in a process.
     """
     if posix.geteuid() != 0:
         return False
+    if uid_map:
+        return _is_whole(uid_map)
+    if not _is_whole_map:
+        _is_whole_map.append(_is_whole("/proc/self/uid_map"))
+    return _is_whole_map[0]
+
+
+def _is_whole(uid_map: str) -> bool:
+    """Whether a mapping changes nothing; where it cannot be read there are no user namespaces."""
     try:
         fd = posix.open(uid_map, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:

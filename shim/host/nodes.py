@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shim.host.look import FileStatus
+
     # (type, major, minor, mode, uid, gid): type is "b", "c" or "p", "" for whatever is no device;
     # mode holds the twelve permission bits only.
     Node = tuple[str, int, int, int, int, int]
@@ -34,9 +36,13 @@ def lookup(path: str) -> Node | None:
     Source: lstat(2), inode(7).
     """
     try:
-        status = posix.lstat(path)
+        return node_of(posix.lstat(path))
     except (OSError, ValueError):  # ValueError: a NUL or an unpaired surrogate, which no path can hold
         return None
+
+
+def node_of(status: FileStatus) -> Node:
+    """The node that lstat(2) describes, as `lookup` gives it."""
     kind = _TYPES.get(status.st_mode & _TYPE_MASK, "")
     device = status.st_rdev if kind in ("b", "c") else 0
     mode = status.st_mode & _MODE_MASK

@@ -16,6 +16,10 @@ import posix
 
 from shim.host import identity
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.host.look import FileStatus, Look
+
 _S_IFMT, _S_IFLNK = 0o170000, 0o120000
 _GROUP_WRITE, _OTHERS_WRITE = 0o020, 0o002
 _MAX_LINKS = 40  # as the kernel (path_resolution(7))
@@ -32,16 +36,25 @@ class Trust:
         places: every directory, link and file that was looked at so far; trust hangs on their owners and modes.
     """
 
-    __slots__ = ("_good", "_overflow", "_uids", "places")
+    __slots__ = ("_good", "_look", "_overflow", "_uids", "places")
 
-    def __init__(self, *, rootful: bool | None = None, euid: int | None = None, overflow: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        rootful: bool | None = None,
+        euid: int | None = None,
+        overflow: int | None = None,
+        look: Look = posix,
+    ) -> None:
         """Decide who is trusted.
 
         Arguments:
             rootful: whether we are the host's root; found out when not given.
             euid: our effective uid; found out when not given.
             overflow: the overflow uid; read from /proc when not given.
+            look: answers what lies at a path.
         """
+        self._look = look
         if identity.is_rootful() if rootful is None else rootful:
             self._uids = frozenset({0})
             self._overflow = -1
@@ -65,7 +78,7 @@ class Trust:
         here = ""
         links = 0
         self.places.add("/")
-        objection = self._judge("/", posix.lstat("/"))
+        objection = self._judge("/", self._look.lstat("/"))
         while ahead and not objection:
             part = ahead.pop()
             if part == "..":
@@ -76,12 +89,12 @@ class Trust:
                 here = there
                 continue
             self.places.add(there)
-            status = posix.lstat(there)
+            status = self._look.lstat(there)
             if status.st_mode & _S_IFMT == _S_IFLNK:
                 links += 1
                 if links > _MAX_LINKS:
                     raise OSError(40, "Too many levels of symbolic links", path)
-                target = posix.readlink(there)
+                target = self._look.readlink(there)
                 here = "" if target.startswith("/") else here
                 ahead += _parts(target)
                 continue
@@ -89,7 +102,7 @@ class Trust:
             here = there
         return objection
 
-    def _judge(self, path: str, status: posix.stat_result) -> str:
+    def _judge(self, path: str, status: FileStatus) -> str:
         trusted = status.st_uid in self._uids or (status.st_uid == self._overflow and _is_system(path))
         if not trusted:
             return f"{path} belongs to uid {status.st_uid}"

@@ -161,7 +161,7 @@ def test_all_edits_that_are_refused_are_told_not_the_first_alone(scene: Scene) -
         "added",
         "refused",
     ]
-    assert [one["id"] for one in found["findings"]] == ["TARGET_FORBIDDEN"]
+    assert [one["id"] for one in found["findings"]] == ["TARGET_FORBIDDEN"] * 2
     assert scene.create().returncode == 1
 
 

@@ -18,6 +18,7 @@ from shim.cdi.plan import Plan
 from shim.config.settings import KNOWN, OFF, OURS
 from shim.create import fold, merge
 from shim.create.invocation import Invocation
+from shim.create.world import World
 from shim.hooks import ldcache
 
 SHIM = str(Path(sys.executable).parent / "shim")
@@ -58,7 +59,7 @@ class Scene:
         words = [f"low={self.low}", "name=shim", f"self={SHIM}", "verb=create", f"bundle={self.path / 'bundle'}", "--"]
         edited = merge.add(plan, self.config)
         before = copy.deepcopy((edited, self.config, plan.origins))
-        folded, done = fold.fold(edited, self.config, plan, Invocation(words), which, rootful=True)
+        folded, done = fold.fold(edited, self.config, plan, Invocation(words), World(), which, rootful=True)
         assert (edited, self.config, plan.origins) == before
         return folded, [name for one in done for name in one["names"]]
 

@@ -18,7 +18,8 @@ from unit.create.test_create import ASKING, Scene
 from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
 from shim.create import merge, record, rules
-from shim.create.bundle import Bundle
+from shim.create.bundle import edit
+from shim.create.world import World
 
 Json = dict[str, Any]
 
@@ -100,7 +101,7 @@ def test_a_hook_of_a_spec_runs_with_an_environment_and_an_end(scene: Scene) -> N
 def test_every_hook_that_is_written_has_an_environment(plan: Plan, config: Json) -> None:
     """runc gives a hook without one the whole environment of the image, LD_PRELOAD included (CVE-2025-23266)."""
     plain = {key: value for key, value in config.items() if key != "hooks"}
-    result = merge.add(rules.impose(plan, "/usr/bin/shim", rootful=True), plain)
+    result = merge.add(rules.impose(plan, "/usr/bin/shim", World(), rootful=True)[0], plain)
     for stage, hooks in result.get("hooks", {}).items():
         for hook in hooks:
             assert stage == "startContainer" or (hook["env"] and hook["timeout"] > 0)
@@ -342,7 +343,6 @@ def test_many_shims_on_one_bundle_lose_none_of_their_edits(scene: Scene) -> None
 def test_what_another_process_wrote_meanwhile_is_edited_and_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"a": 1}')
-    bundle = Bundle(str(path))
     seen = []
 
     def change(config: Json) -> Json:
@@ -352,7 +352,7 @@ def test_what_another_process_wrote_meanwhile_is_edited_and_not_overwritten(tmp_
             path.with_name("new").rename(path)
         return {**config, "c": 3}
 
-    assert bundle.edit(change) == ({"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3})
+    edit(str(path), change)
     assert seen == [{"a": 1}, {"a": 1, "b": 2}]
     assert json.loads(path.read_text()) == {"a": 1, "b": 2, "c": 3}
 
@@ -367,7 +367,7 @@ def test_somebody_who_replaces_the_file_without_end_does_not_hold_us_up(tmp_path
         return {**config, "c": 3}
 
     with pytest.raises(CdiError, match="without end") as caught:
-        Bundle(str(path)).edit(change)
+        edit(str(path), change)
     assert caught.value.findings[0].id == "CONFIG_WRITE"
 
 
@@ -378,7 +378,7 @@ KILLED = """
 import os, posix, sys
 sys.path.insert(0, sys.argv[1])
 from shim import create
-import shim.cdi.directories, shim.cdi.spec, shim.host.trust, shim.create.userns
+import shim.cdi.directories, shim.cdi.spec, shim.host.trust, shim.create.unindexed, shim.create.userns
 config, pristine, words = sys.argv[2], open(sys.argv[2], "rb").read(), sys.argv[3:]
 CALLS = "open close read pread write lstat stat fstat fchmod fchown lockf rename unlink mkdir listdir execve".split()
 

@@ -20,14 +20,14 @@ def _call() -> Invocation:
     return Invocation(["low=/bin/true", "name=shim", "self=/x", "verb=create", "bundle=/b", "id=c1", "--", "true"])
 
 
-def _story(file: Path | str | None, *findings: Finding, changed: bool = True) -> log.Story:
-    story = log.Story()
-    story.file = None if file is None else str(file)
-    story.devices = {"v.example/c=d": "annotation cdi.k8s.io/x"}
-    story.specs = ["/etc/cdi/a.json", "/etc/cdi/a.json", "/etc/cdi/b.json"]
-    story.tell(findings)
-    story.changed = changed
-    return story
+def _outcome(file: Path | str | None, *findings: Finding, changed: bool = True) -> log.Outcome:
+    outcome = log.Outcome()
+    outcome.file = None if file is None else str(file)
+    outcome.devices = {"v.example/c=d": "annotation cdi.k8s.io/x"}
+    outcome.specs = ["/etc/cdi/a.json", "/etc/cdi/a.json", "/etc/cdi/b.json"]
+    outcome.add(findings)
+    outcome.changed = changed
+    return outcome
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 def test_a_line_tells_who_got_what_from_where(tmp_path: Path) -> None:
     path = tmp_path / "log"
     finding = Finding("DEVNUM_STALE", "old numbers", path="/etc/cdi/a.json")
-    log.append(_call(), _story(path, finding, finding), rootful=True)
+    log.append(_call(), _outcome(path, finding, finding), rootful=True)
     (line,) = _lines(path)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", line.pop("time"))
     assert line == {
@@ -57,7 +57,7 @@ def test_a_line_tells_who_got_what_from_where(tmp_path: Path) -> None:
 def test_its_mode_gives_nothing_to_others_whatever_the_umask_is(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        log.append(_call(), _story(tmp_path / "log"), rootful=True)
+        log.append(_call(), _outcome(tmp_path / "log"), rootful=True)
     finally:
         os.umask(before)
     assert (tmp_path / "log").stat().st_mode & 0o7777 == 0o640 & ~umask
@@ -66,30 +66,30 @@ def test_its_mode_gives_nothing_to_others_whatever_the_umask_is(tmp_path: Path, 
 def test_lines_are_appended(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text('{"old": 1}\n')
-    log.append(_call(), _story(path), rootful=True)
-    log.append(_call(), _story(path, Finding("CONFIG_WRITE", "x"), changed=False), rootful=True, failed=True)
-    log.append(_call(), _story(path, Finding("DEVNUM_STALE", "x"), changed=False), rootful=True)
+    log.append(_call(), _outcome(path), rootful=True)
+    log.append(_call(), _outcome(path, Finding("CONFIG_WRITE", "x"), changed=False), rootful=True, failed=True)
+    log.append(_call(), _outcome(path, Finding("DEVNUM_STALE", "x"), changed=False), rootful=True)
     assert [line.get("outcome") for line in _lines(path)] == [None, "injected", "failed", "unchanged"]
 
 
 def test_a_create_that_changed_nothing_and_warned_of_nothing_leaves_no_line(tmp_path: Path) -> None:
-    log.append(_call(), _story(tmp_path / "log", changed=False), rootful=True)
+    log.append(_call(), _outcome(tmp_path / "log", changed=False), rootful=True)
     assert not (tmp_path / "log").exists()
 
 
 def test_no_name_can_write_a_line_of_its_own(tmp_path: Path) -> None:
-    story = _story(tmp_path / "log")
-    story.devices = {'v.example/c=d"}\n{"outcome": "injected': "annotation \r\n\x1b[2J\u2028"}
-    log.append(_call(), story, rootful=True)
+    outcome = _outcome(tmp_path / "log")
+    outcome.devices = {'v.example/c=d"}\n{"outcome": "injected': "annotation \r\n\x1b[2J\u2028"}
+    log.append(_call(), outcome, rootful=True)
     text = (tmp_path / "log").read_text()
     assert text.count("\n") == 1
     assert text.rstrip("\n").isprintable()
-    assert _lines(tmp_path / "log")[0]["devices"] == story.devices
+    assert _lines(tmp_path / "log")[0]["devices"] == outcome.devices
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "log").symlink_to(tmp_path / "victim")
-    log.append(_call(), _story(tmp_path / "log"), rootful=True)
+    log.append(_call(), _outcome(tmp_path / "log"), rootful=True)
     assert not (tmp_path / "victim").exists()
 
 
@@ -104,16 +104,16 @@ def _full(path: Path) -> None:
 @pytest.mark.parametrize("make", [Path.mkdir, _fifo, _full])
 def test_a_log_that_cannot_be_written_changes_nothing(tmp_path: Path, make: Any) -> None:
     make(tmp_path / "log")
-    log.append(_call(), _story(tmp_path / "log"), rootful=True)
-    log.append(_call(), _story("/dev/full"), rootful=True)
-    log.append(_call(), _story("/nowhere/log"), rootful=True)
+    log.append(_call(), _outcome(tmp_path / "log"), rootful=True)
+    log.append(_call(), _outcome("/dev/full"), rootful=True)
+    log.append(_call(), _outcome("/nowhere/log"), rootful=True)
 
 
 def test_an_empty_name_switches_it_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "SYSTEM_FILE", str(tmp_path / "log"))
-    log.append(_call(), _story(""), rootful=True)
+    log.append(_call(), _outcome(""), rootful=True)
     assert os.listdir(tmp_path) == []
-    log.append(_call(), _story(None), rootful=True)
+    log.append(_call(), _outcome(None), rootful=True)
     assert os.listdir(tmp_path) == ["log"]
 
 
@@ -131,7 +131,7 @@ def test_the_directory_of_a_user_s_log_is_made_with_its_first_line(
 ) -> None:
     monkeypatch.setitem(posix.environ, b"XDG_STATE_HOME", bytes(tmp_path))
     for _ in range(2):
-        log.append(_call(), _story(None), rootful=False)
+        log.append(_call(), _outcome(None), rootful=False)
     assert (tmp_path / "shim").stat().st_mode & 0o7777 == 0o700
     assert len(_lines(tmp_path / "shim/log")) == 2
 

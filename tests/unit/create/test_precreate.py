@@ -91,7 +91,7 @@ def test_where_nothing_asks_the_very_bytes_come_out(scene: Scene, text: str) -> 
 REFUSED: dict[str, tuple[str, str]] = {
     "a device that nobody serves": (json.dumps({"annotations": {"cdi.k8s.io/x": f"{KIND}=7"}}), "DEVICE_UNKNOWN"),
     "no JSON that seems to ask": ('{"annotations":{"cdi.k8s.io/x"', "CONFIG_JSON"),
-    "a name twice": ('{"annotations":{"cdi.k8s.io/x":"a","cdi.k8s.io/x":"b"}}', "CONFIG_JSON"),
+    "a name twice": (f'{{"annotations":{{"cdi.k8s.io/x":"a","cdi.k8s.io/x":"{KIND}=0"}}}}', "CONFIG_JSON"),
     "no object that could be edited": (json.dumps({**ASKING, "process": []}), "CONFIG_JSON"),
     "a working directory of the host": (json.dumps({**ASKING, "process": {"cwd": "/proc/self/fd/7"}}), "CWD_FORBIDDEN"),
     "more than anybody needs": (" " * (16 << 20) + json.dumps(ASKING), "CONFIG_JSON"),

@@ -89,9 +89,10 @@ class Container:
         """Inject into the config as it is."""
         plan = Plan(["v.example/c=d"], [{"spec": "/etc/cdi/x.json", "device": "d", "edits": {"env": env}}])
         bundle = Bundle(str(self.config))
-        old, new = bundle.edit(lambda config: _with(config, env))
+        edited = _with(bundle.config, env)
+        assert edited == bundle.config or bundle.put(edited)
         wanted = {"v.example/c=d": "--device"}
-        record.write(self.place, call or self.call(), wanted, plan, bundle, old, new, [])
+        record.write(self.place, call or self.call(), wanted, plan, bundle, edited, [])
 
     def exec(self, env: object, call: Invocation | None = None) -> object:
         """The environment of a process file after exec."""

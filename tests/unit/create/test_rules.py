@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,22 +14,30 @@ from hypothesis import strategies as st
 from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
 from shim.create import rules
+from shim.create.invocation import Invocation
+from shim.create.precreate import Input
+from shim.create.question import Question
+from shim.create.world import World
 
 SPEC = "/etc/cdi/acme.yaml"
 PROGRAM = "/bin/true"
 LAUNCHER = "/bin/sh"
 
 
+def _plan(edits: dict[str, Any]) -> Plan:
+    return Plan(["acme.example/gpu=0"], [{"spec": SPEC, "device": "0", "edits": edits}])
+
+
 def _impose(edits: dict[str, Any], launcher: str = LAUNCHER) -> Plan:
-    plan = Plan(["acme.example/gpu=0"], [{"spec": SPEC, "device": "0", "edits": edits}])
-    return rules.impose(plan, launcher, rootful=True)
+    imposed, refused = rules.impose(_plan(edits), launcher, World(), rootful=True)
+    assert refused == []
+    return imposed
 
 
 def _refusal(edits: dict[str, Any]) -> tuple[str, str]:
-    with pytest.raises(CdiError) as caught:
-        _impose(edits)
-    assert caught.value.findings[0].path == SPEC
-    return caught.value.findings[0].id, str(caught.value)
+    _, [finding] = rules.impose(_plan(edits), LAUNCHER, World(), rootful=True)
+    assert finding.path == SPEC
+    return finding.id, str(finding)
 
 
 # --- requests -------------------------------------------------------------------------------------------------------
@@ -67,13 +76,18 @@ BAD_CWDS = {
 @pytest.mark.parametrize("cwd", BAD_CWDS.values(), ids=BAD_CWDS.keys())
 def test_a_working_directory_below_proc_is_refused(cwd: str) -> None:
     with pytest.raises(CdiError) as caught:
-        rules.check_config({"process": {"cwd": cwd}})
+        rules.check_cwd({"process": {"cwd": cwd}})
     assert caught.value.findings[0].id == "CWD_FORBIDDEN"
 
 
 @pytest.mark.parametrize("cwd", ["/", "/proc", "/work/proc/self", "/process/self", "", None, 7])
 def test_other_working_directories_are_not_our_business(cwd: object) -> None:
-    rules.check_config({"process": {"cwd": cwd}})
+    rules.check_cwd({"process": {"cwd": cwd}})
+
+
+def _misspelt(config: dict[str, Any]) -> list[tuple[str, str, str]]:
+    call = Invocation(["low=/bin/true", "name=shim", "self=/x", "verb=create", "--"])
+    return Question(call, Input(json.dumps(config).encode()), rootful=True).misspelt
 
 
 ODD_SPELLINGS: dict[str, dict[str, Any]] = {
@@ -85,19 +99,24 @@ ODD_SPELLINGS: dict[str, dict[str, Any]] = {
     "in linux": {"linux": {"Devices": []}},
     "in the resources": {"linux": {"resources": {"DEVICES": []}}},
     "a hook stage": {"hooks": {"createcontainer": []}},
+    "a second root": {"root": {"path": "rootfs"}, "Root": {"path": "other"}},
+    "annotations": {"Annotations": {}},
+    "in the root": {"root": {"Path": "other"}},
+    "the label of mounts": {"linux": {"mountlabel": "x"}},
 }
 
 
 @pytest.mark.parametrize("config", ODD_SPELLINGS.values(), ids=ODD_SPELLINGS.keys())
 def test_a_member_that_go_takes_for_one_that_we_edit_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(CdiError, match="some readers take for") as caught:
-        rules.check_config(config)
+        rules.check_spelling(_misspelt(config))
     assert caught.value.findings[0].id == "CONFIG_JSON"
 
 
 @pytest.mark.parametrize("config", [{}, {"process": None, "linux": [], "hooks": 3}, {"X-Mine": 1, "linux": {"Own": 1}}])
 def test_unknown_members_and_wrong_types_are_left_to_others(config: dict[str, Any]) -> None:
-    rules.check_config(config)
+    rules.check_spelling(_misspelt(config))
+    rules.check_cwd(config)
 
 
 # --- targets and options --------------------------------------------------------------------------------------------
@@ -301,6 +320,6 @@ def test_a_program_that_is_missing_or_none_is_told_so(trusted_path: Path) -> Non
 def test_the_plan_that_was_given_stays_as_it_is() -> None:
     plan = Plan(["n"], [{"spec": SPEC, "device": None, "edits": {"hooks": [_hook(env=["LD_X=1"])]}}])
     before = plan.to_json().copy(), [dict(origin) for origin in plan.origins]
-    rules.impose(plan, LAUNCHER, rootful=True)
+    rules.impose(plan, LAUNCHER, World(), rootful=True)
     assert plan.origins[0]["edits"] == {"hooks": [_hook(env=["LD_X=1"])]}
     assert before[1] == plan.origins

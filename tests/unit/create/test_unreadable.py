@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from unit.create.test_create import DRIVER, Scene, _env
 
-from shim.create import known
+from shim.create import world
 
 ON = """
 [sources]
@@ -166,7 +166,7 @@ def test_the_index_of_the_scene_is_the_one_that_is_asked(scene: Scene) -> None:
     """Else the tests above that break a good configuration would not know whether there is an index."""
     time.sleep(0.2)
     scene.write({})
-    path = Path(known.index_path(str(scene.settings)))
+    path = Path(world.index_path(str(scene.settings)))
     assert not path.exists()
     scene.create()
     assert path.exists()

@@ -40,8 +40,9 @@ def place(tmp_path: Path) -> str:
     config.write_text("{}")
     plan = Plan(["v.example/c=d"], [{"spec": "/etc/cdi/x.json", "device": "d", "edits": {"deviceNodes": NODES}}])
     bundle = Bundle(str(config))
-    before, after = bundle.edit(lambda config: {**config, "edited": True})
-    record.write(f"{directory}/c", call(bundle=str(tmp_path)), {}, plan, bundle, before, after, [])
+    edited = {"edited": True}
+    assert bundle.put(edited)
+    record.write(f"{directory}/c", call(bundle=str(tmp_path)), {}, plan, bundle, edited, [])
     return f"{directory}/c"
 
 

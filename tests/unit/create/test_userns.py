@@ -10,6 +10,7 @@ import pytest
 
 from shim.cdi.plan import Plan
 from shim.create import merge, userns
+from shim.create.world import World
 
 Json = dict[str, Any]
 
@@ -43,12 +44,13 @@ def _config(*ranges: tuple[int, int, int], path: str = "", **process: Any) -> Js
 def _adapt(edits: Json, config: Json, proc: str, nodes: dict[str, tuple[int, int, int]] | None = None) -> Plan:
     """`nodes`: path -> mode, uid, gid of the character devices of the host."""
 
-    def lookup(path: str) -> Any:
-        mode, uid, gid = (nodes or {}).get(path, (0o666, 0, 0))
-        return "c", 1, 3, mode, uid, gid
+    class Nodes(World):
+        def node(self, path: str) -> Any:
+            mode, uid, gid = (nodes or {}).get(path, (0o666, 0, 0))
+            return "c", 1, 3, mode, uid, gid
 
     plan = Plan(["n"], [{"spec": "/etc/cdi/x.json", "device": None, "edits": edits}])
-    return userns.adapt(plan, config, lookup=lookup, proc=proc)
+    return userns.adapt(plan, config, Nodes(), proc=proc)
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shim.create.world import World
 from shim.host.abilities import learn, native_net_devices
 
 YES = '{"linux": {"netDevices": {"enabled": true}}}'
@@ -39,9 +40,9 @@ def says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 
 def test_a_runtime_that_says_yes_is_known(runtime: Path, record: Path, says: Callable[[str], None]) -> None:
     says(YES)
-    assert not native_net_devices(str(runtime), str(record))
+    assert not native_net_devices(str(runtime), World(), str(record))
     assert learn(str(runtime), str(record))
-    assert native_net_devices(str(runtime), str(record))
+    assert native_net_devices(str(runtime), World(), str(record))
     assert record.stat().st_mode & 0o7777 == 0o600
 
 
@@ -62,7 +63,7 @@ def test_a_runtime_that_says_yes_is_known(runtime: Path, record: Path, says: Cal
 def test_every_other_answer_is_no(runtime: Path, record: Path, says: Callable[[str], None], answer: str) -> None:
     says(answer)
     assert not learn(str(runtime), str(record))
-    assert not native_net_devices(str(runtime), str(record))
+    assert not native_net_devices(str(runtime), World(), str(record))
 
 
 def test_a_runtime_that_does_not_know_the_question_says_no(record: Path) -> None:
@@ -108,7 +109,7 @@ def test_another_file_is_not_the_runtime_that_was_asked(
     says(YES)
     learn(str(runtime), str(record))
     change(runtime)
-    assert not native_net_devices(str(runtime), str(record))
+    assert not native_net_devices(str(runtime), World(), str(record))
 
 
 def _link(record: Path) -> None:
@@ -142,9 +143,9 @@ def test_an_odd_record_grants_nothing(
 ) -> None:
     says(YES)
     learn(str(runtime), str(record))
-    assert native_net_devices(str(runtime), str(record))
+    assert native_net_devices(str(runtime), World(), str(record))
     spoil(record)
-    assert not native_net_devices(str(runtime), str(record))
+    assert not native_net_devices(str(runtime), World(), str(record))
 
 
 def test_runtimes_are_remembered_side_by_side(
@@ -156,10 +157,10 @@ def test_runtimes_are_remembered_side_by_side(
     learn(str(runtime), str(record))
     learn(str(second), str(record))
     learn("/bin/false", str(record))
-    assert native_net_devices(str(runtime), str(record))
-    assert native_net_devices(str(second), str(record))
+    assert native_net_devices(str(runtime), World(), str(record))
+    assert native_net_devices(str(second), World(), str(record))
     says("{}")
     learn(str(second), str(record))
-    assert native_net_devices(str(runtime), str(record))
-    assert not native_net_devices(str(second), str(record))
+    assert native_net_devices(str(runtime), World(), str(record))
+    assert not native_net_devices(str(second), World(), str(record))
     assert [path.name for path in record.parent.iterdir()] == ["abilities"]

@@ -1,0 +1,222 @@
+"""Question: what a decision is about: a fixed projection of config.json, the call, and who we are. HOT, no I/O.
+
+config.json is hostile and large, and most of it concerns nobody here. MEMBERS lists what a decision may depend on and
+what it may change; nothing else of config.json reaches `recipe.decide`, and a question can be saved and asked again.
+
+Source: OCI runtime specification, config.md and config-linux.md.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.create.bundle import Bundle
+    from shim.create.invocation import Invocation
+    from shim.create.precreate import Input
+
+    Json = dict[str, Any]
+
+_STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+
+# Member -> None for all of it, or the members of it that count.
+MEMBERS: Json = {
+    "annotations": None,
+    "process": {
+        "env": None,
+        "cwd": None,
+        "user": {"uid": None, "gid": None, "additionalGids": None},
+        "capabilities": {"bounding": None, "effective": None},
+    },
+    "root": {"path": None, "readonly": None},
+    "mounts": None,
+    "linux": {
+        "devices": None,
+        "resources": {"devices": None},
+        "namespaces": None,
+        "netDevices": None,
+        "intelRdt": None,
+        "uidMappings": None,
+        "gidMappings": None,
+        "mountLabel": None,
+    },
+    "hooks": dict.fromkeys(_STAGES),
+}
+
+
+class Question:
+    """One create.
+
+    Attributes:
+        verb, name, launcher, low, bundle, path, id, root, devices, unknown: of the call, see shim.create.invocation;
+            `path` is that of config.json.
+        rootful: whether we are the host's root (shim.host.identity).
+        config: the members of config.json in MEMBERS, as they were decoded; {} where it could not be.
+        misspelt: (object, name, member) of each name that differs from one of MEMBERS by the case of its letters only.
+        fault: why config.json could not be read, a text, "" when it could.
+        unsure: why config.json must not be edited, a text, "" when it may.
+        raw: its bytes as latin-1 where it was read and could not be decoded: they may hold a request.
+    """
+
+    __slots__ = (
+        "bundle",
+        "config",
+        "devices",
+        "fault",
+        "id",
+        "launcher",
+        "low",
+        "misspelt",
+        "name",
+        "path",
+        "raw",
+        "root",
+        "rootful",
+        "unknown",
+        "unsure",
+        "verb",
+    )
+
+    def __init__(self, call: Invocation, bundle: Bundle | Input, *, rootful: bool) -> None:
+        """Put the question.
+
+        Arguments:
+            call: the create.
+            bundle: its config.json, as it was read.
+            rootful: whether we are the host's root.
+        """
+        self.verb, self.name, self.launcher, self.low = call.verb, call.name, call.launcher, call.low
+        self.bundle, self.path, self.id, self.root = call.bundle, bundle.path, call.id, call.root
+        self.devices, self.unknown = call.devices, call.unknown
+        self.rootful = rootful
+        self.misspelt: list[tuple[str, str, str]] = []
+        self.config: Json = _project(bundle.config, MEMBERS, "", self.misspelt)
+        self.fault, self.unsure = bundle.fault, bundle.unsure
+        self.raw = bundle.raw.decode("latin-1") if bundle.fault else ""
+
+    def to_json(self) -> Json:
+        """The question as plain values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, value: Json) -> Question:
+        """The question that `to_json` gave. Raises ValueError when the value is none."""
+        question = cls.__new__(cls)
+        try:
+            for name in cls.__slots__:
+                setattr(question, name, value[name])
+            question.misspelt = [(where, name, member) for where, name, member in value["misspelt"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"this is no question: {error!r}") from error
+        return question
+
+
+def _project(value: Any, members: Json, where: str, misspelt: list[tuple[str, str, str]]) -> Any:
+    """What counts of an object; a value of another type stays, for whoever edits it to refuse."""
+    if not isinstance(value, dict):
+        return value
+    found: Json = {}
+    for name, item in value.items():
+        if name in members:
+            inner = members[name]
+            below = f"{where}.{name}" if where else name
+            found[name] = item if inner is None else _project(item, inner, below, misspelt)
+        elif (member := _FOLDED.get(name.casefold())) in members and member is not None:
+            misspelt.append((where, name, member))
+    return found
+
+
+def _names(members: Json) -> list[str]:
+    inner = [name for below in members.values() if below for name in _names(below)]
+    return [*members, *inner]
+
+
+_FOLDED = {name.casefold(): name for name in _names(MEMBERS)}
+
+
+# --- what a decision changes --------------------------------------------------------------------------------------
+
+# The members that edits go to, in the order in which new ones are added to config.json.
+_EDITED: tuple[tuple[str, ...], ...] = (
+    ("process", "env"),
+    ("linux", "devices"),
+    ("linux", "resources", "devices"),
+    ("linux", "netDevices"),
+    ("mounts",),
+    ("hooks",),
+    ("linux", "intelRdt"),
+    ("process", "user", "additionalGids"),
+)
+_HOOKS = ("hooks",)
+
+
+def changes(before: Json, after: Json) -> list[Json]:
+    """What tells two projections apart.
+
+    Arguments:
+        before: a question's config.
+        after: the same with devices.
+    Returns:
+        {"path": way to a member, "value": what it becomes}, without "value" for a member that goes.
+    """
+    found: list[Json] = []
+    for way in _EDITED:
+        old, new = _at(before, way), _at(after, way)
+        if old is new:
+            continue
+        if way == _HOOKS and isinstance(old or {}, dict) and isinstance(new, dict):
+            found += _stages(old or {}, new)
+        elif old != new:
+            found.append({"path": list(way)} if new is _MISSING else {"path": list(way), "value": new})
+    return found
+
+
+def with_changes(config: Json, edits: list[Json]) -> Json:
+    """A config.json with the changes of a decision.
+
+    Arguments:
+        config: the decoded config.json; not changed, the result shares members with it.
+        edits: what `changes` gave.
+    """
+    result = dict(config)
+    copied: dict[tuple[str, ...], Json] = {(): result}
+    for edit in edits:
+        *way, name = edit["path"]
+        section = result
+        for depth, step in enumerate(way, 1):
+            key = tuple(way[:depth])
+            if key not in copied:
+                copied[key] = dict(section.get(step) or {})
+                section[step] = copied[key]
+            section = copied[key]
+        if "value" in edit:
+            section[name] = edit["value"]
+        else:
+            section.pop(name, None)
+    return result
+
+
+class _Missing:
+    """Stands for a member that is not there."""
+
+
+_MISSING = _Missing()
+
+
+def _at(config: Json, way: tuple[str, ...]) -> Any:
+    value: Any = config
+    for step in way:
+        value = value.get(step, _MISSING) if isinstance(value, dict) else _MISSING
+    return value
+
+
+def _stages(old: Json, new: Json) -> list[Json]:
+    """The changes of the hooks, a stage each: config.json may hold stages that no edit goes to."""
+    found: list[Json] = []
+    for stage in [*new, *(stage for stage in old if stage not in new)]:
+        if stage not in new:
+            found.append({"path": ["hooks", stage]})
+        elif old.get(stage) is not new[stage] and (stage not in old or old[stage] != new[stage]):
+            found.append({"path": ["hooks", stage], "value": new[stage]})
+    return found

@@ -1,0 +1,232 @@
+"""Recipe: which devices a container gets, decided once for all who ask. HOT, no I/O of its own.
+
+    ask, resolve, rule, edit
+
+`decide` is the only place where these steps are put together. create carries its Decision out, precreate prints it,
+explain describes it. Whatever it wants to know of the host it asks the World, so that a decision can be made again from
+what was answered. Two rules govern every line: a container that asked for nothing never fails because of us, and one
+that asked never starts without.
+
+Late imports, each in one place: the sources that an image can write to (where one is switched on, or the configuration
+is broken), user namespaces (few containers have one), network interfaces (few specs move any), and the C core (where a
+plan has hooks), which knows what a hook's command line means.
+"""
+
+from __future__ import annotations
+
+from shim.base.findings import CdiError, Finding, internal
+from shim.cdi import plan
+from shim.cdi.edits import has_user_namespace
+from shim.config.settings import OFF, Settings
+from shim.create import merge, request, rules
+from shim.create.question import changes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from shim.cdi.plan import Plan
+    from shim.create.image_requests import Heard
+    from shim.create.question import Question
+    from shim.create.world import Trace, World
+
+    Json = dict[str, Any]
+
+
+class Decision:
+    """What becomes of a create: a plain value.
+
+    Attributes:
+        settings: the configuration that counts.
+        unreadable: why the configuration does not count, None where it does.
+        is_sandbox: it is a pod's sandbox, which is left alone.
+        wanted: qualified name -> who asks for it.
+        asked: the plan as the specs have it, None where nothing is asked for or a name cannot be resolved.
+        plan: the plan under create's rules, as it is injected; None where nothing is injected.
+        edits: what changes in config.json, see shim.create.question.changes.
+        folds: hooks of the plan whose work create may do itself.
+        findings: warnings.
+        refusal: why the container must not start, None where it may.
+        trace: what was asked about the host, with the answers (shim.create.world).
+    """
+
+    __slots__ = (
+        "asked",
+        "edits",
+        "findings",
+        "folds",
+        "is_sandbox",
+        "plan",
+        "refusal",
+        "settings",
+        "trace",
+        "unreadable",
+        "wanted",
+    )
+
+    def __init__(self) -> None:
+        self.settings = Settings()
+        self.unreadable: CdiError | None = None
+        self.is_sandbox = False
+        self.wanted: dict[str, str] = {}
+        self.asked: Plan | None = None
+        self.plan: Plan | None = None
+        self.edits: list[Json] = []
+        self.folds: list[Json] = []
+        self.findings: list[Finding] = []
+        self.refusal: CdiError | None = None
+        self.trace: Trace = []
+
+    def warn(self, findings: Iterable[Finding]) -> None:
+        """Add warnings that are not there yet."""
+        known = {(finding.id, str(finding)) for finding in self.findings}
+        for finding in findings:
+            if (finding.id, str(finding)) not in known:
+                known.add((finding.id, str(finding)))
+                self.findings.append(finding)
+
+
+def decide(question: Question, world: World) -> Decision:
+    """Decide which devices a container gets.
+
+    Arguments:
+        question: the create.
+        world: answers what is asked about the host.
+    Returns:
+        the decision; it is refused where its `refusal` is set.
+    """
+    decision = Decision()
+    try:
+        _decide(question, world, decision)
+    except CdiError as error:
+        decision.refusal = error
+    except Exception as error:  # a defect, or a damaged module: who asks is refused
+        if not decision.wanted:
+            raise
+        decision.refusal = internal(error)
+    decision.trace = world.trace()
+    return decision
+
+
+def _decide(question: Question, world: World, decision: Decision) -> None:
+    found, decision.unreadable = world.settings()
+    decision.settings = found
+    if question.fault:
+        if question.devices or any(needle in question.raw for needle in found.needles()):
+            raise _config_error(question, question.fault)
+        return  # the low-level runtime reports what is wrong with its bundle
+    decision.is_sandbox = request.is_sandbox(question.config)
+    if decision.is_sandbox:
+        return
+    if decision.unreadable:
+        from shim.create import unreadable  # late: the configuration is broken
+
+        decision.wanted = unreadable.requests(question.config, question.devices, found, decision.unreadable)
+        if decision.wanted:
+            raise decision.unreadable
+        return
+    wanted = request.ask(question.config, question.devices, found.annotation_prefixes, found.default_kind)
+    heard = _ask_image(question.config, found, wanted)
+    decision.warn(heard.warnings if heard else ())
+    if not wanted:
+        return
+    decision.wanted = wanted
+    rules.check_call(question, wanted)
+    names = list(wanted)
+    blocks = world.specs(names, heard.driver_only if heard else ())
+    decision.asked = plan.complete(names, blocks, numbers=plan.DISK, lookup=world.node)
+    imposed = impose(decision.asked, question, world)
+    decision.warn([*found.warnings, *imposed.findings])
+    decision.plan = imposed
+    if question.unsure:
+        raise _config_error(question, question.unsure)
+    decision.edits = changes(question.config, _edit(question, imposed, world, heard))
+    if found.fold != OFF and question.verb != "restore":
+        decision.folds = _foldable(question, imposed, world, found.fold)
+
+
+def impose(asked: Plan, question: Question, world: World) -> Plan:
+    """A plan under the rules of create, and as it works in the container's user namespace. Raises CdiError."""
+    imposed, refused = rules.impose(asked, question.launcher, world, rootful=question.rootful)
+    if not question.rootful or has_user_namespace(question.config):
+        from shim.create import userns  # late: few containers have one
+
+        imposed = userns.adapt(imposed, question.config, world)
+    if refused:
+        raise _refusal(refused)
+    return imposed
+
+
+def has_hooks(made: Plan) -> bool:
+    """Whether a plan has hooks, which create may do itself."""
+    return any(origin["edits"].get("hooks") for origin in made.origins)
+
+
+def _ask_image(config: Json, found: Settings, wanted: dict[str, str]) -> Heard | None:
+    """Add what the sources that an image can write to ask for; None where none is switched on."""
+    if found.environment == OFF and found.mounts == OFF:
+        return None
+    from shim.create import image_requests  # late: most machines have switched none on
+
+    return image_requests.ask(config, found, wanted)
+
+
+def _edit(question: Question, imposed: Plan, world: World, heard: Heard | None) -> Json:
+    """The question's config with the devices.
+
+    A restored container gets none: what runs in it was not started with them, and its annotations come from the archive
+    of the checkpoint, which anybody may have written (CVE-2026-53492).
+    """
+    edited = merge.add(imposed, question.config)
+    if heard:
+        heard.tidy(edited)
+    if any(origin["edits"].get("netDevices") for origin in imposed.origins):
+        edited = _with_interfaces(edited, imposed, question, world)
+    if question.verb == "restore" and edited != question.config and has_hooks(imposed):
+        from shim.create import fold  # late, with the C core: it knows which hooks are known
+
+        edited = fold.without(edited, question.config, imposed, question.launcher, world)
+    if question.verb == "restore" and edited != question.config:
+        text = f"the checkpoint asks for {', '.join(imposed.devices)}, which its container was not created with"
+        raise CdiError([Finding("RESTORE_UNTRUSTED", text)])
+    return edited
+
+
+def _with_interfaces(edited: Json, imposed: Plan, question: Question, world: World) -> Json:
+    """The config in which the interfaces of the plan reach the container under every low-level runtime."""
+    from shim.create import netdevices  # late, like the next: few specs move interfaces
+    from shim.host import abilities
+
+    return netdevices.place(
+        edited,
+        netdevices.wanted(imposed.origins),
+        native=abilities.native_net_devices(question.low, look=world),
+        rootful=question.rootful,
+        launcher=question.launcher,
+    )
+
+
+def _foldable(question: Question, imposed: Plan, world: World, whose: str) -> list[Json]:
+    """The hooks of the plan whose work create may do itself."""
+    if not has_hooks(imposed):
+        return []
+    try:
+        from shim.create import fold  # late, with the C core: most plans have no hooks
+    except (ImportError, SyntaxError):  # such as a C module of another Python; the hooks themselves need none
+        return []
+    if fold.obstacle(question.config, question.low):
+        return []
+    return [item for _, item in fold.new(imposed, question.config) if fold.is_foldable(item, question, world, whose)]
+
+
+def _refusal(refused: list[Finding]) -> CdiError:
+    """Why a plan is refused: all findings, in a text that an engine can show."""
+    error = CdiError(refused)
+    if len(refused) > 1:
+        error.args = (f"{refused[0]}; and {len(refused) - 1} more of its edits are refused",)
+    return error
+
+
+def _config_error(question: Question, text: str) -> CdiError:
+    return CdiError([Finding("CONFIG_JSON", text, path=question.path)])

@@ -1,0 +1,88 @@
+"""Recorded: a World that knows only the answers of a trace, and traces as plain values. Cold.
+
+With it a decision is made again anywhere: what was answered about the host then is answered again, and a question that
+was not asked then is an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shim.base.findings import CdiError, from_json
+from shim.config.settings import Settings
+from shim.create.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shim.create.world import Trace
+
+
+class UnrecordedError(LookupError):
+    """A question that the trace does not answer: it belongs to another question, or to another version of shim."""
+
+
+class Recorded(World):
+    """The answers of a trace."""
+
+    __slots__ = ()
+
+    def __init__(self, trace: Trace) -> None:
+        """Take the answers of `World.trace`, or of `trace_from_json`."""
+        super().__init__()
+        self._answers = {(kind, argument): answer for kind, argument, answer in trace}
+
+    def _look(self, kind: str, argument: Any) -> Any:
+        raise UnrecordedError(f"the trace has no answer to {kind} {argument!r}")
+
+
+def trace_to_json(trace: Trace) -> list[list[Any]]:
+    """A trace as plain values: [kind, argument, answer] each."""
+    return [[kind, _plain(argument), _plain(answer)] for kind, argument, answer in trace]
+
+
+def trace_from_json(value: Iterable[list[Any]]) -> Trace:
+    """The trace that `trace_to_json` gave. Raises ValueError when the value is none."""
+    try:
+        return [(kind, _argument(argument), _answer(kind, answer)) for kind, argument, answer in value]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"this is no trace: {error!r}") from error
+
+
+def error_to_json(error: CdiError | None) -> dict[str, Any] | None:
+    """An error as plain values."""
+    if error is None:
+        return None
+    return {"text": str(error), "findings": [finding.to_json() for finding in error.findings]}
+
+
+def error_from_json(value: dict[str, Any] | None) -> CdiError | None:
+    """The error that `error_to_json` gave. Raises KeyError or TypeError when the value is none."""
+    if value is None:
+        return None
+    error = CdiError([from_json(finding) for finding in value["findings"]])
+    error.args = (value["text"],)
+    return error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Settings):
+        return value.to_json()
+    if isinstance(value, CdiError):
+        return {"error": error_to_json(value)}
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def _argument(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _answer(kind: str, answer: Any) -> Any:
+    if kind == "settings":
+        settings, trouble = answer
+        return Settings.from_json(settings), error_from_json(trouble and trouble["error"])
+    if kind == "specs":
+        if isinstance(answer, dict):
+            return error_from_json(answer["error"])
+        return [(spec, device, edits) for spec, device, edits in answer]
+    return answer

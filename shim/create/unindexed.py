@@ -1,0 +1,58 @@
+"""What is known without an index: the configuration and every spec, read from their files. Cold.
+
+What was read is kept for `World.save`, which leaves an index for the next create, and needles for the launcher. Nothing
+is written while a decision is made.
+"""
+
+from __future__ import annotations
+
+from shim.cdi import directories, index
+from shim.config import needles, settings
+from shim.host.trust import Trust
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shim.cdi.types import Served
+    from shim.config.settings import Settings
+    from shim.create.world import World
+
+
+class Unsaved:
+    """One reading of the files, with their identities from before it."""
+
+    __slots__ = ("_configured", "_inputs", "_paths", "_trust", "path")
+
+    def __init__(self, path: str, paths: Sequence[str], look: World) -> None:
+        """Begin.
+
+        Arguments:
+            path: the index to leave, "" for none.
+            paths: the configuration files that may count.
+            look: answers what lies at a path.
+        """
+        self.path = path
+        self._paths = paths
+        self._trust = Trust(look=look)
+        self._inputs = index.Inputs(look)
+
+    def read(self) -> tuple[Settings, Served]:
+        """The configuration and the devices that go with it. Raises CdiError: SETTINGS or SETTINGS_UNTRUSTED."""
+        for path in self._paths:
+            self._inputs.note(path)
+        found = settings.load(trust=self._trust)
+        self._configured = self._inputs.settled()
+        return found, directories.read(found.spec_dirs, self._trust, self._inputs)
+
+    def save(self, found: Settings, served: Served) -> None:
+        """Leave index and needles, unless an input has changed meanwhile. Silent.
+
+        Arguments: of `read`.
+        """
+        if not self.path or not isinstance(served, directories.Directories):
+            return
+        ways = sorted(self._trust.places)
+        if index.write(self.path, self._inputs, ways, found.to_json(), served) and self._configured:
+            directory, _, name = self.path.rpartition("/")
+            needles.write(f"{directory}/{name.replace('index', 'needles', 1)}", self._configured, found.needles())

@@ -1,0 +1,264 @@
+"""World: the only way from a decision to the outside. HOT.
+
+`recipe.decide` asks the host nothing itself: it asks a World, which answers each question once and keeps the answer. So
+a decision can be made again elsewhere from its trace (shim.create.recorded), and checked against the host as it is now.
+
+    lstat, stat   what lies at a path         readlink   the text of a link        read   a small file
+    access        may this user execute it    specs      the edits behind names    settings
+
+An answer is a plain value; the number of an error (errno(3)) stands for an OSError.
+
+Settings and specs come from the index, which costs the opening of one file, or from the files themselves. What was read
+from files is left for the next create by `save`, which is no part of a decision.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from shim.base.findings import CdiError, internal
+from shim.cdi import index, plan
+from shim.config import settings
+from shim.config.settings import Settings
+from shim.host import identity
+from shim.host.nodes import node_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from shim.cdi.plan import Block
+    from shim.cdi.types import Served
+    from shim.create.unindexed import Unsaved
+    from shim.host.nodes import Node
+
+    Trace = list[tuple[str, Any, Any]]
+
+_MAX_READ = 64 * 1024  # bytes of a small file
+_STATUS = ("st_mode", "st_ino", "st_dev", "st_uid", "st_gid", "st_size", "st_rdev", "st_mtime_ns", "st_ctime_ns")
+_S_IFMT, _S_IFREG = 0o170000, 0o100000
+_EINVAL = 22
+
+
+class Status:
+    """What stat(2) says about a file, as a plain value; members as in os.stat_result."""
+
+    __slots__ = _STATUS
+
+    st_mode: int
+    st_ino: int
+    st_dev: int
+    st_uid: int
+    st_gid: int
+    st_size: int
+    st_rdev: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        """Take the members in the order of __slots__."""
+        for name, number in zip(_STATUS, numbers, strict=True):
+            setattr(self, name, number)
+
+
+class World:
+    """The host, asked for one decision."""
+
+    __slots__ = ("_answers", "_loaded", "_unsaved")
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, Any], Any] = {}
+        self._loaded: tuple[Settings, Served] | None = None
+        self._unsaved: Unsaved | None = None
+
+    # --- what lies at a path ------------------------------------------------------------------------------------------
+
+    def lstat(self, path: str) -> Status:
+        """What lies at a path, a link not followed. Raises OSError."""
+        return Status(self._ask("lstat", path))
+
+    def stat(self, path: str) -> Status:
+        """What lies at a path, links followed. Raises OSError."""
+        return Status(self._ask("stat", path))
+
+    def readlink(self, path: str) -> str:
+        """The text of a symbolic link. Raises OSError."""
+        text: str = self._ask("readlink", path)
+        return text
+
+    def getxattr(self, path: str, name: str) -> bytes:
+        """An extended attribute of a file, links followed. Raises OSError."""
+        return bytes.fromhex(self._ask("getxattr", (path, name)))
+
+    def is_executable(self, path: str) -> bool:
+        """Whether this process may execute the file, by its effective ids (access(2), X_OK)."""
+        return bool(self._ask("access", path))
+
+    def read(self, path: str) -> tuple[Status, str]:
+        """The status and the text of a small file, which is no link; text "" unless it is a regular file.
+
+        Arguments:
+            path: absolute; at most 64 KiB are read, bytes that are no UTF-8 as in os.fsdecode.
+        Raises:
+            OSError: it cannot be opened or read.
+        """
+        numbers, text = self._ask("read", path)
+        return Status(numbers), text
+
+    def node(self, path: str) -> Node | None:
+        """The device node at a path, as shim.host.nodes.lookup."""
+        try:
+            return node_of(self.lstat(path))
+        except OSError:
+            return None
+
+    def is_same_file(self, path: str, other: str) -> bool:
+        """Whether two paths lead to one file; False where one of them leads nowhere."""
+        if path == other:
+            return True
+        try:
+            first, second = self.stat(path), self.stat(other)
+        except OSError:
+            return False
+        return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+    # --- what is configured and served --------------------------------------------------------------------------------
+
+    def settings(self) -> tuple[Settings, CdiError | None]:
+        """The settings that count, and why the configuration does not count, None where it does.
+
+        With a configuration that cannot be read every source counts, so that whoever asks is refused.
+        """
+        found: tuple[Settings, CdiError | None] = self._ask("settings", "")
+        return found
+
+    def specs(self, names: Sequence[str], driver_only: Sequence[str]) -> list[Block]:
+        """The container edits that device names stand for, see shim.cdi.plan.find. Raises CdiError."""
+        found = self._ask("specs", (*names, "", *driver_only))
+        if isinstance(found, CdiError):
+            raise found
+        blocks: list[Block] = found
+        return blocks
+
+    def served(self) -> Served:
+        """The devices that the configured directories serve. Raises CdiError: SETTINGS or SETTINGS_UNTRUSTED."""
+        return self._load()[1]
+
+    def save(self) -> None:
+        """Leave what was read from files as an index for the next create, and needles for the launcher. Silent."""
+        if self._unsaved and self._loaded:
+            self._unsaved.save(*self._loaded)
+        self._unsaved = None
+
+    # --- the trace ----------------------------------------------------------------------------------------------------
+
+    def trace(self) -> Trace:
+        """Each question that was asked, its argument, and the answer, in the order of asking."""
+        return [(kind, argument, answer) for (kind, argument), answer in self._answers.items()]
+
+    def _ask(self, kind: str, argument: Any) -> Any:
+        key = (kind, argument)
+        if key not in self._answers:
+            self._answers[key] = self._look(kind, argument)
+        answer = self._answers[key]
+        if isinstance(answer, int) and not isinstance(answer, bool):
+            raise OSError(answer, posix.strerror(answer), argument)
+        return answer
+
+    def _look(self, kind: str, argument: Any) -> Any:
+        if kind == "settings":
+            return self._settings()
+        if kind == "specs":
+            return self._specs(argument)
+        try:
+            return _LOOKS[kind](argument)
+        except OSError as error:
+            return error.errno or _EINVAL
+        except ValueError:  # a NUL or an unpaired surrogate, which no path can hold
+            return _EINVAL
+
+    def _settings(self) -> tuple[Settings, CdiError | None]:
+        try:
+            return self._load()[0], None
+        except Exception as error:  # also where a module that reads them is damaged
+            from shim.create import unreadable  # late: the configuration is broken
+
+            return unreadable.widest(error, self), error if isinstance(error, CdiError) else internal(error)
+
+    def _specs(self, argument: tuple[str, ...]) -> list[Block] | CdiError:
+        end = argument.index("")
+        names, driver_only = argument[:end], argument[end + 1 :]
+        try:
+            try:
+                return plan.find(names, self.served(), driver_only)
+            except index.DamagedError:
+                self._read(settings.candidates(look=self))
+                return plan.find(names, self.served(), driver_only)
+        except CdiError as error:
+            return error
+
+    def _load(self) -> tuple[Settings, Served]:
+        """The configuration and the devices that go with it, from the index if it counts. Raises CdiError."""
+        if self._loaded:
+            return self._loaded
+        paths = settings.candidates(look=self)
+        path = index_path(paths[0])
+        found = index.load(path, self) if path else None
+        if found:
+            try:
+                self._loaded = Settings.from_json(found.settings), found
+                return self._loaded
+            except ValueError:  # of another making than ours: as good as no index
+                pass
+        return self._read(paths)
+
+    def _read(self, paths: Sequence[str]) -> tuple[Settings, Served]:
+        from shim.create.unindexed import Unsaved  # late, with the reader of specs: the index saves them
+
+        unsaved = Unsaved(index_path(paths[0]), paths, self)
+        self._loaded = unsaved.read()
+        self._unsaved = unsaved
+        return self._loaded
+
+
+def index_path(path: str) -> str:
+    """The index that belongs to a configuration; "" where there is no directory for one.
+
+    Arguments:
+        path: the first of the configuration files that may count, whether or not it exists. Whether one behind it does
+            is a matter of the index's inputs, so that two paths of one short name cost time only.
+    """
+    directory = identity.run_dir()
+    if not directory:
+        return ""
+    return f"{directory}/index" if path == settings.SYSTEM_FILE else f"{directory}/index-{identity.short_name(path)}"
+
+
+# --- the answers ------------------------------------------------------------------------------------------------------
+
+
+def _numbers(status: posix.stat_result) -> list[int]:
+    return [getattr(status, name) for name in _STATUS]
+
+
+def _read(path: str) -> tuple[list[int], str]:
+    flags = posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_NOCTTY
+    fd = posix.open(path, flags)
+    try:
+        status = posix.fstat(fd)
+        is_regular = status.st_mode & _S_IFMT == _S_IFREG
+        text = posix.read(fd, _MAX_READ).decode("utf-8", "surrogateescape") if is_regular else ""
+    finally:
+        posix.close(fd)
+    return _numbers(status), text
+
+
+_LOOKS = {
+    "lstat": lambda path: _numbers(posix.lstat(path)),
+    "stat": lambda path: _numbers(posix.stat(path)),
+    "readlink": posix.readlink,
+    "getxattr": lambda argument: posix.getxattr(*argument).hex(),
+    "access": lambda path: posix.access(path, posix.X_OK, effective_ids=True),
+    "read": _read,
+}
