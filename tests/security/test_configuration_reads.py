@@ -19,9 +19,9 @@ import pytest
 from engines.harness import programs
 from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
 from engines.harness.sandbox import Sandbox
-from native.elves import library
-from native.trees import CONF, Entry, build, picture
 from security.stage import SHIM
+from unit.native.elves import library
+from unit.native.trees import CONF, Entry, build, picture
 
 from shim.hooks import core, ldcache
 
