@@ -143,6 +143,7 @@ static int update(const struct root *root, const struct hook_call *call, bool li
         .generator = call->generator,
         .keep_links = call->keep_links,
         .settle = call->settle || !call->root,
+        .replace_empty = !call->root,
         .links_only = links_only,
         .elsewhere = call->elsewhere,
     };

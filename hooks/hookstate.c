@@ -1,8 +1,11 @@
 /*
  * Where the container is: the state that the runtime writes to a hook's stdin, and the bundle's config.json.
  *
- * crun's state names the root (relative to the bundle, or not); for runc it is in config.json. Both files come from the runtime and the engine, so their
- * paths are used as they are; the tree that they lead to is not trusted at all.
+ * crun's state has the root (relative to the bundle, or not); for runc it is in config.json. Both files come from the
+ * runtime and the engine, so their paths are used as they are; the tree that they lead to is not trusted at all.
+ *
+ * crun starts a createContainer hook in the container's user namespace, where the bundle of an engine cannot be read. The
+ * state's root is enough then: the ids of config.json are needed on the host only.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -16,7 +19,7 @@
 
 enum { STATE_SIZE = 4 << 20, CONFIG_SIZE = 16 << 20, WAIT = 10000 };
 
-/* Reads all that comes, up to a limit; answers the size. A pipe that nobody closes ends the wait, not us. */
+/* Reads up to a limit and returns the size. A pipe that stays open and silent ends the wait, not this process. */
 static ssize_t read_all(int fd, char *into, size_t room)
 {
     size_t have = 0;
@@ -151,7 +154,7 @@ static bool parse_state(const char *text, size_t size, struct hook_target *targe
     return json_done(&json);
 }
 
-/* A hook of a later stage runs in the container's user namespace already, where its root is plain 0. */
+/* Whether this hook runs in the container's user namespace, as later stages do: there the id of its root is 0. */
 static bool inside(int64_t host)
 {
     char text[256] = {0};
@@ -168,9 +171,9 @@ static int read_config(struct hook_target *target, char *text, struct fault *fau
 
     snprintf(file, sizeof file, "%s/config.json", target->bundle);
     ssize_t size = read_path(file, text, CONFIG_SIZE);
-    if (size < 0)
+    if (size < 0 && (!*target->root || is_rootful()))
         return fault_set(fault, (int)-size, "cannot read %s", file);
-    if (!parse_config(text, (size_t)size, target, path, sizeof path))
+    if (size >= 0 && !parse_config(text, (size_t)size, target, path, sizeof path))
         return fault_say(fault, EBADMSG, "%s is not the JSON object of a bundle", file);
     if (inside(target->uid))
         target->uid = target->gid = 0;

@@ -149,7 +149,9 @@ static int queue_dirs(struct ld_work *work, const struct ld_options *options, bo
 static int search(struct ld_work *work, const struct root *root, const struct ld_profile *profile,
                   const struct ld_options *options, bool written, struct fault *fault)
 {
-    *work = (struct ld_work){.root = root, .profile = profile, .keep_links = options->keep_links};
+    *work = (struct ld_work){.root = root, .profile = profile};
+    work->keep_links = options->keep_links;
+    work->replace_empty = options->replace_empty;
     work->arena.limit = MEMORY;
     work->sources = options->sources;
     work->source_count = options->source_count;

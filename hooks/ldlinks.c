@@ -34,6 +34,12 @@ static bool plain_name(const char *name)
     return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
 }
 
+/* Whether the directory got a driver's libraries, and the work is to be done with that in mind. */
+static bool is_injected(const struct ld_walk *walk)
+{
+    return walk->work->replace_empty && walk->dir->injected;
+}
+
 enum verdict { LEAVE, MAKE, REPLACE };
 
 /* What the directory's table says about a soname link; -1: only the kernel knows. */
@@ -47,7 +53,7 @@ static int judge_by_table(const struct ld_walk *walk, const struct ld_lib *lib)
     if (there->type == 0)
         return MAKE;
     if (there->type == DT_REG)
-        return there == lib->entry || there->injected || !walk->dir->injected ? LEAVE : -1;
+        return there == lib->entry || there->injected || !is_injected(walk) ? LEAVE : -1;
     struct ld_entry *one = ld_follow(walk->dir, there), *two = ld_follow(walk->dir, lib->entry);
     return one && one == two ? LEAVE : -1;
 }
@@ -57,7 +63,7 @@ static enum verdict judge_other(const struct ld_walk *walk, const char *link, co
 {
     struct ld_work *work = walk->work;
 
-    if (!walk->dir->injected || ld_source_over(work, st->st_dev, st->st_ino))
+    if (!is_injected(walk) || ld_source_over(work, st->st_dev, st->st_ino))
         return LEAVE;
     if (S_ISREG(st->st_mode) && st->st_size == 0)
         return REPLACE;
@@ -158,7 +164,7 @@ int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
     work->links_refused++;
     if (rc == -EROFS || rc == -EXDEV)
         return 1;
-    if (walk->dir->injected && !work->remark.code)
+    if (is_injected(walk) && !work->remark.code)
         fault_set(&work->remark, -rc, "cannot make the link %s", link);
     return 0;
 }

@@ -75,7 +75,7 @@ struct ld_options {
     struct ld_source *sources;
     size_t source_count;
     const char *generator;
-    bool keep_links, settle, links_only;
+    bool keep_links, settle, replace_empty, links_only;
     int elsewhere;
     unsigned threads;
 };

@@ -400,6 +400,7 @@ struct ld_work {
     const struct ld_profile *profile;
     struct arena arena;
     bool keep_links;              /* like ldconfig -X */
+    bool replace_empty;
     const struct ld_source *sources;
     size_t source_count;
     struct ld_dir **dirs;
@@ -498,6 +499,7 @@ struct ld_options {
     const char *generator;        /* imitate this one, NULL: find out */
     bool keep_links;              /* maintain no soname links */
     bool settle;                  /* as if run twice */
+    bool replace_empty;           /* beside injected libraries an empty file gives way to a soname link, see ldlinks.c */
     bool links_only;              /* make the soname links of the folders, and no cache */
     int elsewhere;                /* > 0: takes the cache of a root that cannot be written, which is not written then */
     unsigned threads;             /* 0: two */

@@ -139,6 +139,7 @@ def update_ldcache(
     generator: str = "",
     keep_links: bool = False,
     settle: bool = False,
+    replace_empty: bool = False,
     one_mount: bool = False,
     milliseconds: int = 0,
     threads: int = 2,
@@ -155,6 +156,7 @@ def update_ldcache(
         generator: imitate the ldconfig whose caches say this; "": the one of the root's libc.
         keep_links: maintain no soname links, like `ldconfig -X`.
         settle: as if run twice, so that links through new soname links are seen.
+        replace_empty: in the folders, and where files of `sources` lie, an empty file gives way to a soname link.
         one_mount: change nothing on other mounts than the root's own.
         milliseconds: give up after that long, 0: never.
         threads: how many look into files.
@@ -173,6 +175,7 @@ def update_ldcache(
     options.generator = text
     options.keep_links = keep_links
     options.settle = settle
+    options.replace_empty = replace_empty
     options.threads = threads
     handle, fault, done = ffi.new("struct root *"), ffi.new("struct fault *"), ffi.new("struct ld_report *")
     if lib.root_open(handle, root.encode("utf-8", "surrogateescape"), fault):

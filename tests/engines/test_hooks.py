@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -120,3 +121,32 @@ def test_an_image_s_fifo_holds_no_container_up(sandbox: Sandbox, runtime: Runtim
     config["hooks"] = {"createContainer": [{"path": str(shim), "args": HOOKS["ours"], "env": ["PATH=/usr/bin"]}]}
     bundle.file.write_text(json.dumps(config), encoding="utf-8")
     assert runtime("run", "--bundle", bundle.directory, bundle.id).ok() == "started\n"
+
+
+def test_a_hook_in_a_user_namespace_does_without_a_config_that_it_cannot_read(
+    sandbox: Sandbox, runtime: Runtime, shim: Path, driver: Path
+) -> None:
+    """It belongs to the host's root alone. The hook gave up, although crun's state has the container's root.
+
+    runc's has none: there the error says what could not be read.
+    """
+    bundle = Bundle(sandbox, f"userns-{runtime.name}", SCRIPT)
+    root = bundle.directory / "rootfs"
+    with_libc(root)
+    shutil.copytree(driver, root / "opt/driver")
+    for path in [root, *root.rglob("*")]:
+        os.chown(path, 300_000, 300_000, follow_symlinks=False)
+    config = bundle.config()
+    config["root"]["readonly"] = False
+    mapping = [{"containerID": 0, "hostID": 300_000, "size": 65536}]
+    config["linux"].update(uidMappings=mapping, gidMappings=mapping)
+    config["linux"]["namespaces"].append({"type": "user"})
+    config["hooks"] = {"createContainer": [{"path": str(shim), "args": HOOKS["ours"], "env": ["PATH=/usr/bin"]}]}
+    bundle.file.write_text(json.dumps(config), encoding="utf-8")
+    bundle.file.chmod(0o600)
+    ran = runtime("run", "--bundle", bundle.directory, bundle.id)
+    if runtime.name == "crun":
+        assert (ran.ok(), ran.err) == ("started\n", "")
+        assert (root / "etc/ld.so.cache").stat().st_uid == 300_000
+    else:
+        assert f"cannot read {bundle.file}" in ran.err

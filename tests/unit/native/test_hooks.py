@@ -313,11 +313,12 @@ def test_an_empty_file_of_an_earlier_container_is_not_what_programs_load(
     assert (str(path.readlink()) if path.is_symlink() else "") == ("" if said else "libcuda.so.550.1")
 
 
-def test_an_empty_file_stays_where_nothing_was_injected(tmp_path: Path) -> None:
-    """ldconfig does not touch it; the image may have its reasons."""
+@pytest.mark.parametrize("words", [["--folder", "/opt/gpu"], ["--folder", "/usr/lib", "--root", "ROOT"]])
+def test_an_empty_file_stays_where_nothing_was_injected(tmp_path: Path, words: list[str]) -> None:
+    """ldconfig does not touch it, and with --root the result is what ldconfig makes."""
     image: dict[str, Entry] = {"usr/lib/liba.so.1": "", "usr/lib/liba.so.1.1": library("liba.so.1")}
     container = Container(tmp_path, {**LIBRARY, **image})
-    good(container.hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    good(container.hook("hook", "update-ldcache", *(word.replace("ROOT", str(container.root)) for word in words)))
     assert (container.root / "usr/lib/liba.so.1").read_bytes() == b""
 
 
@@ -366,7 +367,13 @@ def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, st
     assert (done.returncode, done.stderr) == (0, f"shim: warning: hook update-ldcache: {remark}\n" if remark else "")
     before = picture(driver)
     report = core.update_ldcache(
-        str(folded.root), [f"/{folder}"], sources=pairs, settle=True, one_mount=True, owner=(0, 0)
+        str(folded.root),
+        [f"/{folder}"],
+        sources=pairs,
+        settle=True,
+        replace_empty=True,
+        one_mount=True,
+        owner=(0, 0),
     )
     assert report.remark == remark
     assert picture(folded.root) == picture(hooked.root)
