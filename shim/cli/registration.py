@@ -10,6 +10,7 @@ from shim.base.findings import CdiError
 from shim.cli.files import diff
 from shim.cli.output import show_table
 from shim.engines import manifest as manifests
+from shim.engines import sources
 from shim.engines import verify as verifier
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: 
     except CdiError as error:
         return {"engine": engine.NAME, "findings": [finding.to_json() for finding in error.findings]}
     try:
-        findings += manifests.check(text, registry, place, file) if text else []
+        findings += manifests.check(text, registry, place, file, sources.prefixes(host)) if text else []
     except CdiError as error:
         findings += error.findings
     return {

@@ -185,7 +185,6 @@ def verify(engine: str, name: str, config: str, drop_in: str, manifest: str, for
 @click.option("--overhead", multiple=True, metavar="RESOURCE=QUANTITY", help="What a Pod costs besides its containers.")
 @click.option("--pod", is_flag=True, help="Add an example Pod.")
 @click.option("--resource", default="", metavar="VENDOR/NAME", help="The Pod asks a device plugin for one of these.")
-@click.option("--device", default="", metavar="KIND=NAME", help="The Pod asks by an annotation, which CRI-O hands on.")
 def runtime_class(
     name: str,
     handler: str,
@@ -194,7 +193,6 @@ def runtime_class(
     overhead: tuple[str, ...],
     pod: bool,
     resource: str,
-    device: str,
 ) -> None:
     """Write a RuntimeClass, by which Pods choose the runtime, for `kubectl apply -f -`.
 
@@ -207,8 +205,8 @@ def runtime_class(
       shim runtime class --name gpu --handler shim --node-selector gpu=yes --toleration gpu:NoSchedule
       shim runtime class --pod --resource nvidia.com/gpu
     """
-    if (resource or device) and not pod:
-        raise click.UsageError("--resource and --device are about the example Pod: add --pod")
+    if resource and not pod:
+        raise click.UsageError("--resource is about the example Pod: add --pod")
     try:
         text = manifests.runtime_class(
             name,
@@ -218,7 +216,7 @@ def runtime_class(
             _pairs("--overhead", overhead),
         )
         if pod:
-            text += "---\n" + manifests.example_pod(name, resource, device)
+            text += "---\n" + manifests.example_pod(name, resource)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     click.echo(text, nl=False)

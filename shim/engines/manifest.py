@@ -3,11 +3,12 @@
 A RuntimeClass names a handler, which is the name of a runtime in the engine of each node. Nothing in a cluster compares
 the two before a Pod is refused by the kubelet of the node that it came to.
 
-How a request reaches the shim. The kubelet gives an engine two sets of annotations: those of the Pod, and those of each
-container, which nobody can write in a manifest: they come from the answer of a device plugin. containerd hands on the
-second kind where container_annotations allows it, which `shim runtime configure` writes, and the first kind where
-pod_annotations does, which it never writes, since then every container of the Pod and its sandbox would ask. CRI-O
-hands on both. A device plugin that answers with CDI devices instead of annotations needs the engine's own CDI.
+How a request reaches shim. The kubelet gives an engine two sets of annotations: those of each container, which come
+from the answer of a device plugin, and those of the Pod, which its author writes. The first are requests; containerd
+passes them on where container_annotations allows it, which `shim runtime configure` writes, CRI-O always. The second
+are none: containerd passes them on where pod_annotations allows it, which verify calls an error, CRI-O always, and
+there a create ignores them. A device plugin that answers with CDI devices instead of annotations needs the engine's own
+CDI.
 
 Source: https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/runtime-class-v1/,
 https://kubernetes.io/docs/concepts/containers/runtime-class/,
@@ -24,6 +25,7 @@ import yaml
 from shim.base.nearest import nearest
 from shim.cdi.annotations import PREFIX
 from shim.engines import manifestyaml
+from shim.engines.containerd import patterns
 from shim.engines.manifestyaml import Object
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
 }
 
 
-def check(text: str, registry: Registry, place: Place, file: str = "") -> list[Finding]:
+def check(
+    text: str, registry: Registry, place: Place, file: str = "", prefixes: tuple[str, ...] = (PREFIX,)
+) -> list[Finding]:
     """What is wrong with the RuntimeClasses and Pods of a manifest, on a node with this engine.
 
     Arguments:
@@ -56,6 +60,7 @@ def check(text: str, registry: Registry, place: Place, file: str = "") -> list[F
         registry: what the engine's configuration says.
         place: where it lies.
         file: name of the manifest, for findings.
+        prefixes: annotation keys that begin with one of these are requests.
     Raises:
         CdiError: MANIFEST_INVALID when it is no manifest.
     """
@@ -67,7 +72,7 @@ def check(text: str, registry: Registry, place: Place, file: str = "") -> list[F
         if kind == "RuntimeClass":
             found += [*_class(one), *_handler(one, registry, place)]
         elif kind in _TEMPLATES:
-            found += _pod(one.below(*_TEMPLATES[kind]), classes, registry, place)
+            found += _pod(one.below(*_TEMPLATES[kind]), classes, registry, place, prefixes)
     if not any(one.get("kind") == "RuntimeClass" or str(one.get("kind")) in _TEMPLATES for one in objects):
         kinds = ", ".join(sorted({str(one.get("kind")) for one in objects})) or "nothing"
         found.append(Object({}, file).finding("MANIFEST_INVALID", f"no RuntimeClass and no Pod is in it, but {kinds}"))
@@ -112,38 +117,31 @@ def runtime_class(
     return comment + _text(document)
 
 
-def example_pod(
-    runtime_class: str, resource: str = "", device: str = "", name: str = "shim-example", image: str = "busybox"
-) -> str:
+def example_pod(runtime_class: str, resource: str = "", name: str = "shim-example", image: str = "busybox") -> str:
     """The manifest of a Pod that gets a device, and prints what is in its /dev.
 
     Arguments:
         runtime_class: name of the RuntimeClass.
-        resource: what a device plugin offers, VENDOR/NAME: the way that works with every engine.
-        device: a qualified CDI name instead: the Pod's annotation asks for it, which CRI-O hands on to containers.
+        resource: what a device plugin offers, VENDOR/NAME; "" for a Pod that asks for nothing.
         name: of the Pod.
         image: with a shell.
     Raises:
         ValueError: Kubernetes would not take it; says why.
     """
-    kind = device.partition("=")[0]
-    annotations = {f"{PREFIX}{name}": device} if device else {}
     container: dict[str, Any] = {"name": "example", "image": image, "command": ["ls", "-l", "/dev"]}
     if resource:
         container["resources"] = {"limits": {resource: 1}}
     document = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, **({"annotations": annotations} if annotations else {})},
+        "metadata": {"name": name},
         "spec": {"runtimeClassName": runtime_class, "restartPolicy": "Never", "containers": [container]},
     }
     pod = Object(document)
     _refuse([*_label(pod, "metadata", "name"), *_name(pod, "spec", "runtimeClassName")])
-    if device and ("/" not in kind or not device.partition("=")[2]):
-        raise ValueError(f"{device} is no device: a device is named VENDOR/CLASS=NAME")
     if resource and not re.fullmatch(rf"{_SUBDOMAIN.pattern}/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", resource):
         raise ValueError(f"{resource} is no resource of a device plugin: it is named VENDOR/NAME")
-    return _COMMENTS[bool(resource), bool(device)] + _text(document)
+    return (_WITH_PLUGIN if resource else _WITHOUT) + _text(document)
 
 
 def toleration(word: str) -> dict[str, str]:
@@ -160,22 +158,12 @@ def toleration(word: str) -> dict[str, str]:
     return {"key": key, **operator, **({"effect": effect} if effect else {})}
 
 
-_COMMENTS = {
-    (True, False): (
-        "# A device plugin gives the device: it answers the kubelet with annotations cdi.k8s.io/… for this container,\n"
-        "# which the engine hands on to the runtime. (Annotations of the Pod itself are others: with containerd they\n"
-        "# reach no container.) A plugin that answers with CDI devices needs the engine's own CDI instead.\n"
-    ),
-    (False, True): (
-        "# CRI-O hands on annotations of a Pod to each of its containers, so that each gets the device. With\n"
-        "# containerd they reach no container: there a device plugin has to ask.\n"
-    ),
-    (True, True): (
-        "# The device plugin asks for this container; the annotation asks for every container of the Pod, with CRI-O.\n"
-        "# With containerd annotations of a Pod reach no container.\n"
-    ),
-    (False, False): "# It asks for no device, and so runs as it would under the usual runtime.\n",
-}
+_WITH_PLUGIN = (
+    "# A device plugin gives the device: it answers the kubelet with annotations cdi.k8s.io/… for this container,\n"
+    "# which the engine passes on to the runtime. Annotations of the Pod itself ask for nothing: whoever may create a\n"
+    "# Pod writes them. A plugin that answers with CDI devices needs the engine's own CDI instead.\n"
+)
+_WITHOUT = "# It asks for no device, and so runs as it would under the usual runtime.\n"
 
 
 # --- RuntimeClass -----------------------------------------------------------------------------------------------------
@@ -263,7 +251,9 @@ def _tolerations_fault(one: Any) -> str:
 # --- Pod --------------------------------------------------------------------------------------------------------------
 
 
-def _pod(pod: Object, classes: Mapping[str, Object], registry: Registry, place: Place) -> Iterator[Finding]:
+def _pod(
+    pod: Object, classes: Mapping[str, Object], registry: Registry, place: Place, prefixes: tuple[str, ...]
+) -> Iterator[Finding]:
     name = pod.get("spec", "runtimeClassName")
     if pod.get("kind") == "Pod" and pod.get("apiVersion") != "v1":
         text = f"apiVersion of a Pod is {pod.get('apiVersion')}"
@@ -278,22 +268,27 @@ def _pod(pod: Object, classes: Mapping[str, Object], registry: Registry, place: 
             yield pod.finding("CLASS_ELSEWHERE", text, "spec", "runtimeClassName", remedy=remedy)
     handler = classes[name].get("handler") if name in classes else registry.default if name is None else name
     annotations = pod.get("metadata", "annotations")
-    asking = [key for key in annotations if key.startswith(PREFIX)] if isinstance(annotations, dict) else []
-    for key in asking if place.engine != "podman" else ():  # `podman kube play` has no classes, and hands them on
-        text, remedy = _what_arrives(registry, place, str(handler))
+    asking = [key for key in annotations if key.startswith(prefixes)] if isinstance(annotations, dict) else []
+    for key in asking if place.engine != "podman" else ():  # `podman kube play` is a client, and knows no classes
+        text = _what_arrives(registry, place, str(handler), key)
+        remedy = (
+            "let a device plugin ask, by a resource in the container's limits (`shim runtime class` writes an example)"
+        )
         yield pod.finding("POD_ANNOTATION", f"{key}: {text}", "metadata", "annotations", key, remedy=remedy)
 
 
-def _what_arrives(registry: Registry, place: Place, handler: str) -> tuple[str, str]:
-    """Where the annotations of a Pod come to, and what to do about it."""
-    plugin = "let a device plugin ask, by a resource in the container's limits (`shim runtime class` writes an example)"
+def _what_arrives(registry: Registry, place: Place, handler: str, key: str) -> str:
+    """Where an annotation of a Pod comes to, a clause."""
     if place.engine == "crio":
-        return "CRI-O hands on an annotation of a Pod to each of its containers, so that each of them asks", plugin
+        return "CRI-O copies an annotation of a Pod into each of its containers, where it is no request"
     runtime = registry.runtimes.get(handler)
-    passed = (runtime.table.get("pod_annotations") or []) if runtime else []
-    if place.engine == "containerd" and any(str(one).startswith(("cdi.k8s.io", "*")) for one in passed):
-        return f"pod_annotations of {handler} lets it through to each container and to the sandbox of the Pod", plugin
-    return f"{place.engine} hands on no annotation of a Pod to its containers, so that nobody asks by it", plugin
+    passed_on = runtime.table.get("pod_annotations") if runtime and place.engine == "containerd" else None
+    if any(patterns.matches(pattern, key) for pattern in passed_on or () if isinstance(pattern, str)):
+        return (
+            f"pod_annotations of {handler} lets it through to each container and to the sandbox of the Pod, where it "
+            "looks like a request of the kubelet's (POD_REQUESTS)"
+        )
+    return f"{place.engine} passes no annotation of a Pod on to its containers"
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ Never copied are platform_runtime_paths and inherit_default_runtime, which put a
 runtime_path, and runtime_config_path, which is for virtual machines: CRI-O drops any other runtime that has it.
 
 No key lets `cdi.k8s.io/*` through, and none is needed: CRI-O takes away those annotations alone that it knows as
-experimental and that allowed_annotations does not name, and copies the rest, of the pod and of the container, into each
-container's config.json. An annotation in allowed_annotations that CRI-O does not know makes it drop the runtime.
+experimental and that allowed_annotations does not name, and copies the rest, of the Pod and of the container, into each
+container's config.json. An annotation in allowed_annotations that CRI-O does not know makes it drop the runtime. What
+the Pod's author wrote is no request: beside it CRI-O writes the container's own annotations as JSON, which a create
+compares (docs/create.md).
 
 Source: https://github.com/cri-o/cri-o, pkg/config/config.go (UpdateFromPath, ValidateRuntimes), docs/crio.8.md,
 docs/crio.conf.5.md, docs/crio.conf.d.5.md, internal/factory/container/container.go (SpecAddAnnotations)
@@ -26,7 +28,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import hooksd, layers
+from shim.engines import hooksd, layers, sources
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
 from shim.engines.texts import tomltext
@@ -135,6 +137,7 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[
     ]
     if name in registry.runtimes:
         found += checks.dropped(registry.runtimes[name])
+        found += checks.default_annotations(registry.runtimes[name], sources.prefixes(host))
     found += checks.missing_monitors(host, registry)
     if registry.cdi is False:
         found.append(checks.cdi_off(place, registry))

@@ -124,11 +124,29 @@ def dropped(runtime: Runtime) -> Iterator[Finding]:
     if table.get("runtime_config_path") and runtime.type != "vm":
         texts.append('runtime_config_path goes with runtime_type = "vm" alone: CRI-O drops this runtime')
     texts += [
-        f"CRI-O drops a runtime whose allowed_annotations hold {one}: CDI's annotations need no permission there"
+        f"CRI-O drops a runtime whose allowed_annotations hold {one}, which it does not know; annotations of the "
+        "container need no permission there, and those of a Pod do not count"
         for one in _list(table.get("allowed_annotations"))
         if re.match(r"cdi\.k8s\.io\b", one)
     ]
     return (Finding("RUNTIME_IGNORED", text, path=runtime.file, line=runtime.line) for text in texts)
+
+
+def default_annotations(runtime: Runtime, prefixes: tuple[str, ...]) -> Iterator[Finding]:
+    """Annotations that the table gives to Pods, and that ask for devices: they do not count.
+
+    CRI-O adds them to those of the Pod, whose author can replace them (server/sandbox_run_linux.go). As annotations of
+    the container itself it writes those of the kubelet alone.
+    """
+    given = runtime.table.get("default_annotations")
+    for key in given if isinstance(given, dict) else ():
+        if key.startswith(prefixes):
+            text = (
+                f"default_annotations of the runtime {runtime.name} holds {key}: CRI-O adds it to the annotations of "
+                "the Pod, and those are no requests"
+            )
+            remedy = "take it out, and let a device plugin ask for the container"
+            yield Finding("RUNTIME_ANNOTATIONS", text, remedy, path=runtime.file, line=runtime.line)
 
 
 def missing_monitors(host: Host, registry: Registry) -> Iterator[Finding]:

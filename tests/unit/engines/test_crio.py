@@ -275,6 +275,23 @@ def test_a_runtime_that_cri_o_drops_or_bypasses_is_reported(lines: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("prefixes", "annotations", "ids"),
+    [
+        ("", '"cdi.k8s.io/gpu" = "vendor.com/class=dev0"', ["RUNTIME_ANNOTATIONS"]),
+        ("", '"run.oci.systemd.subgroup" = ""', []),
+        ('["acme.com/"]', '"cdi.k8s.io/gpu" = "vendor.com/class=dev0"', []),
+        ('["acme.com/"]', '"acme.com/gpu" = "vendor.com/class=dev0"', ["RUNTIME_ANNOTATIONS"]),
+    ],
+)
+def test_a_request_that_the_table_gives_to_pods_does_not_count(prefixes: str, annotations: str, ids: list[str]) -> None:
+    """CRI-O adds default_annotations to those of the Pod, where its author can replace them."""
+    text = f'[crio.runtime.runtimes.shim]\nruntime_path = "{LAUNCHER}"\ndefault_annotations = {{{annotations}}}\n'
+    ours = {"/etc/shim/config.toml": f"[cdi]\nannotation-prefixes = {prefixes}\n"} if prefixes else {}
+    of = machine(files={DROP_IN: text, **ours})
+    assert [one.id for one in of.faults() if one.id == "RUNTIME_ANNOTATIONS"] == ids
+
+
+@pytest.mark.parametrize(
     ("text", "line", "says"),
     [
         (
