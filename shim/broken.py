@@ -50,7 +50,10 @@ def tell(call: list[str], error: Exception) -> None:
     """
     said = _said(call)
     name = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
-    cause = _plain(f"{name}{error}{_place(error)}")
+    text = str(error)
+    if isinstance(error, OSError):  # engines turn the usual words into exit statuses, see shim.base.paths
+        text = f"{error.filename or ''} (errno {error.errno})".lstrip()
+    cause = _plain(f"{name}{text}{_place(error)}")
     message = f"shim: SHIM_BROKEN: its modules cannot be loaded: {cause} (install shim again)"
     log = said.get("log", "/dev/stderr")
     if log != "/dev/stderr":

@@ -1,10 +1,12 @@
 """Findings: what is wrong, in one vocabulary for the whole project.
 
 The create path, `validate`, `verify` and `doctor` say the same thing with the same id; the table below is the only
-place where ids, levels and remedies are defined, and docs/findings.md has an entry for each. HOT: imports nothing.
+place where ids, levels and remedies are defined, and docs/findings.md has an entry for each. HOT.
 """
 
 from __future__ import annotations
+
+from shim.base.paths import unexpected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -258,4 +260,4 @@ def internal(error: Exception) -> CdiError:
     where = f" at {at.tb_frame.f_code.co_filename}:{at.tb_lineno}" if at else ""
     if isinstance(error, (ImportError, SyntaxError)):
         return CdiError([Finding("SHIM_BROKEN", f"its modules cannot be loaded: {error}{where}", "install shim again")])
-    return CdiError([Finding("INTERNAL", f"{type(error).__name__}: {error}{where}")])
+    return CdiError([Finding("INTERNAL", f"{unexpected(error)}{where}")])

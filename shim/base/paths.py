@@ -38,6 +38,14 @@ def reason(error: OSError | ValueError) -> str:
     return f"the system refuses it ({name})"
 
 
+def unexpected(error: Exception) -> str:
+    """An exception that nobody expected as text: its type and message, a system error in the words above."""
+    text = str(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        text = f"{error.filename}: {reason(error)}" if error.filename else reason(error)
+    return f"{type(error).__name__}: {text}"
+
+
 def clean(path: str) -> str:
     """The shortest path that means the same as text: no empty parts, no ".", ".." taken back where possible.
 

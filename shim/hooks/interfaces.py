@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from shim.base.paths import reason
 from shim.host import netnames
 
 if TYPE_CHECKING:
     Address = dict[str, Any]
 
-__all__ = ["Interface", "Namespace", "NetlinkError"]
+__all__ = ["Interface", "Namespace", "NetlinkError", "why"]
 
 _CLONE_NEWNET = 0x40000000
 _IFF_UP = 0x1
@@ -149,6 +150,11 @@ class Namespace:
     def remove_name(self, index: int, name: str) -> None:
         """Remove an alternative name. Raises NetlinkError."""
         self._route.link("property_del", index=index, altname=name)
+
+
+def why(number: int) -> str:
+    """What an error of the kernel means, with shim.base.paths' words for those that engines turn into exit statuses."""
+    return reason(OSError(number, "")) if number in {errno.ENOENT, errno.EACCES, errno.EPERM} else os.strerror(number)
 
 
 def _enter(fd: int) -> None:

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from shim.base.findings import CdiError, Finding
-from shim.hooks.interfaces import Interface, Namespace, NetlinkError
+from shim.base.paths import reason
+from shim.hooks.interfaces import Interface, Namespace, NetlinkError, why
 from shim.hooks.loan import Loan, Record
 
 TAG = "shim-host-name-"
@@ -61,8 +61,10 @@ def attach(devices: dict[str, str], host: Namespace, container: Namespace, recor
             refused = error if isinstance(error, CdiError) else CdiError([_refused(done, error)])
             for loan in reversed(done):
                 _fetch(loan, host, container, refused.findings)
-            loans = [loan for loan in loans if loan not in done]
-            record.write(loans)
+            try:
+                record.write([loan for loan in loans if loan not in done])
+            except OSError:  # then it names what is on the host already, which detach finds there and leaves as it is
+                pass
             raise refused from None
 
 
@@ -70,8 +72,8 @@ def _refused(done: list[Loan], error: Exception) -> Finding:
     about = f"{done[-1].host}: " if done else ""
     if isinstance(error, NetlinkError):
         rule = "NETDEV_PRIVILEGE" if error.code == errno.EPERM else "NETDEV_MOVE"
-        return Finding(rule, about + os.strerror(error.code))
-    return Finding("NETDEV_STATE", about + str(error))
+        return Finding(rule, about + why(error.code))
+    return Finding("NETDEV_STATE", about + (reason(error) if isinstance(error, OSError) else str(error)))
 
 
 def _loan(asked: str, interface: Interface, host: Namespace) -> Loan:
@@ -144,7 +146,7 @@ def _lend(loan: Loan, interface: Interface, target: str, host: Namespace, contai
             rule = "NETDEV_NAME_TAKEN"
             text = f"the container has an interface {target}, or one with an alternative name of {loan.host}, already"
         else:
-            text = f"{loan.host} cannot be moved: {os.strerror(error.code)}"
+            text = f"{loan.host} cannot be moved: {why(error.code)}"
         raise CdiError([Finding(rule, text)]) from None
     moved = _named(container.interfaces(), TAG + loan.host)
     if moved is None:
@@ -167,13 +169,13 @@ def _complete(loans: list[Loan], moved: Interface, container: Namespace) -> None
             try:
                 container.add_address(moved, address, loan.name)
             except NetlinkError as error:
-                what = f"address {_text(address)} of {loan.host}: {os.strerror(error.code)}"
+                what = f"address {_text(address)} of {loan.host}: {why(error.code)}"
                 hint = "; IPv6 is switched off in the container's network" if error.code == errno.EACCES else ""
                 raise CdiError([Finding("NETDEV_ADDRESS", what + hint)]) from None
     try:
         container.set_up(moved.index)
     except NetlinkError as error:
-        raise CdiError([Finding("NETDEV_MOVE", f"{moved.name} cannot be set up: {os.strerror(error.code)}")]) from None
+        raise CdiError([Finding("NETDEV_MOVE", f"{moved.name} cannot be set up: {why(error.code)}")]) from None
 
 
 # --- poststop ---------------------------------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ def _fetch(loan: Loan, host: Namespace, container: Namespace, findings: list[Fin
                 if _named(container.interfaces(), tag):  # its name there is taken here, too: as the kernel would do
                     container.move(found.index, host, "dev%d")
         except NetlinkError as error:
-            text = f"{loan.host} stays in the container's network: {os.strerror(error.code)}"
+            text = f"{loan.host} stays in the container's network: {why(error.code)}"
             findings.append(Finding("NETDEV_LOST", text))
             return True
     back = _named(host.interfaces(), tag)
@@ -257,7 +259,7 @@ def _settle(loan: Loan, interface: Interface, host: Namespace, findings: list[Fi
         except NetlinkError as error:
             if error.code == errno.EEXIST and function == host.add_name:
                 return True  # somebody else has the name now, and it was only one of several
-            text = f"{loan.host} is back as {interface.name}, but {what}: {os.strerror(error.code)}"
+            text = f"{loan.host} is back as {interface.name}, but {what}: {why(error.code)}"
             findings.append(Finding("NETDEV_LOST", text))
             return False
         return True

@@ -5,7 +5,8 @@ alternative names, so a name alone proves nothing), whether it comes back at all
 The record is made before the interface moves and lives as long as the loan; the bundle belongs to the runtime's user.
 
 It is written in place through a descriptor that was opened while the process still had all its privileges: a bundle
-whose owner is another uid (user namespaces) could not be written later. Half a record counts as none.
+whose owner is another uid (user namespaces) could not be written later. So each state of it is a line of JSON that is
+appended, and the last whole line counts: where a disk is full, the line before says what was lent so far.
 """
 
 from __future__ import annotations
@@ -102,19 +103,27 @@ class Record:
         if not self._is_ours():
             return []
         try:
-            document = fastjson.loads(os.pread(self._fd, _CAP, 0).decode())
-            if document["format"] != _FORMAT:
-                return []
-            return [Loan(**members) for members in document["loans"]]
-        except (ValueError, LookupError, TypeError):
+            size = os.fstat(self._fd).st_size
+            lines = os.pread(self._fd, _CAP, max(0, size - _CAP)).split(b"\n")
+        except OSError:
             return []
+        for line in reversed(lines):
+            try:
+                document = fastjson.loads(line.decode())
+                return [Loan(**members) for members in document["loans"]] if document["format"] == _FORMAT else []
+            except (ValueError, LookupError, TypeError):
+                continue  # cut off, or the end of a line that is
+        return []
 
     def write(self, loans: list[Loan]) -> None:
-        """Put the loans down. Raises OSError."""
+        """Append the loans as they are now. Raises OSError; then what was written before still counts."""
         members = [{name: getattr(loan, name) for name in Loan.__slots__} for loan in loans]
         text = fastjson.dumps({"format": _FORMAT, "loans": members}).encode()
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, text, 0)
+        end = os.fstat(self._fd).st_size
+        view = memoryview(b"\n" + text)
+        while view:
+            written = os.pwrite(self._fd, view, end)
+            view, end = view[written:], end + written
 
     def close(self) -> None:
         """Close the record; without a loan in it it goes. Where the directory can no longer be written, it stays."""

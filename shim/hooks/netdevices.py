@@ -14,7 +14,6 @@ The only hook in Python; 110 ms of its time is the import of pyroute2, paid by c
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import sys
@@ -23,6 +22,7 @@ from typing import NoReturn
 
 from shim.base import fastjson
 from shim.base.findings import CdiError, Finding
+from shim.base.paths import reason, unexpected
 from shim.host import identity, netnames
 
 TYPE_CHECKING = False
@@ -51,7 +51,9 @@ def main(words: list[str]) -> NoReturn:
             _tell(finding)
         sys.exit(1)
     except Exception as error:  # whatever it is: the runtime shows stderr, a traceback helps nobody there
-        _tell(Finding("INTERNAL", f"netdevices hook: {type(error).__name__}: {error}"))
+        number = getattr(error, "code", None)  # of pyroute2's NetlinkError, which may not be loaded yet
+        cause = OSError(number, "") if isinstance(number, int) else error
+        _tell(Finding("INTERNAL", f"netdevices hook: {unexpected(cause)}"))
         sys.exit(1)
     sys.exit(0)
 
@@ -74,7 +76,7 @@ def run(words: list[str]) -> list[Finding]:
     try:
         record.create()
     except OSError as error:
-        text = f"cannot write {record.path}: {error.strerror or error}"
+        text = f"cannot write {record.path}: {reason(error)}"
         raise CdiError([Finding("NETDEV_STATE", text)]) from None
     try:
         with _confined(own, target) as (host, container):
@@ -118,13 +120,20 @@ def _namespace(path: str, own: int) -> int:
     """An open file of the container's network namespace, which must be another one than ours."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        if fcntl.ioctl(fd, _NS_GET_NSTYPE) != _CLONE_NEWNET:
-            raise OSError(errno.EINVAL, "not a network namespace")
     except OSError as error:
-        raise CdiError([Finding("NETDEV_STATE", f"cannot use {path}: {error.strerror}")]) from None
+        raise CdiError([Finding("NETDEV_STATE", f"cannot use {path}: {reason(error)}")]) from None
+    if not _is_network(fd):
+        raise CdiError([Finding("NETDEV_STATE", f"cannot use {path}: it is no network namespace")])
     if os.path.sameopenfile(fd, own):
         raise CdiError([Finding("NETDEV_HOST_NETWORK", "the container shares the network of the host")])
     return fd
+
+
+def _is_network(fd: int) -> bool:
+    try:
+        return fcntl.ioctl(fd, _NS_GET_NSTYPE) == _CLONE_NEWNET
+    except OSError:  # no namespace at all
+        return False
 
 
 def _outlived(path: str, own: int) -> int | None:
@@ -156,7 +165,7 @@ def _confined(own: int, target: int | None) -> Iterator[tuple[Namespace, Namespa
             host = opened.enter_context(closing(Namespace(own, own)))
             container = None if target is None else opened.enter_context(closing(Namespace(target, own)))
         except PermissionError as error:
-            raise CdiError([Finding("NETDEV_PRIVILEGE", f"a capability is missing: {error.strerror}")]) from None
+            raise CdiError([Finding("NETDEV_PRIVILEGE", f"a capability is missing: {reason(error)}")]) from None
         yield host, container
 
 

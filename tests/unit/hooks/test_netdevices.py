@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -16,8 +18,8 @@ from unit.hooks.networks import HOOK, TAG, Hook, Network
 
 from shim.base.findings import Finding
 from shim.hooks import lending
-from shim.hooks.interfaces import Interface
-from shim.hooks.loan import Loan
+from shim.hooks.interfaces import Interface, why
+from shim.hooks.loan import Loan, Record
 
 
 @pytest.fixture
@@ -499,6 +501,64 @@ def test_a_record_that_is_not_whole_counts_as_none(hook: Hook, text: str) -> Non
 # --- hardware, which no test can make: the kernel's side is played ---------------------------------------------------
 
 
+def test_a_record_that_cannot_be_written_whole_keeps_what_it_said(tmp_path: Path) -> None:
+    """A short write was taken for a whole one, and had cut off what stood there: the poststop hook found no loan."""
+    written = Record(str(tmp_path), "c1")
+    written.create()
+    loans = [Loan(host="nic0", name="nic0", altnames=[], kind="", identity=["x"], up=True, addresses=["y" * 500])]
+    written.write(loans)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (900, before[1]))  # so that the kernel takes a part of the next line
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            written.write([*loans, *loans])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert Path(written.path).stat().st_size == 900
+    assert [one.host for one in written.read()] == ["nic0"]
+    written.write([*loans, *loans])
+    assert [one.host for one in written.read()] == ["nic0", "nic0"]
+    written.close()
+    assert len(Record(str(tmp_path), "c1").take()) == 2
+
+
+def test_an_interface_comes_back_when_the_disk_fills_up_while_it_is_lent(hook: Hook) -> None:
+    hook.host.ip("addr add 10.9.0.2/24 dev nic0")
+    hook.attach("nic0:net0")
+    (record,) = hook.bundle.iterdir()
+    lines = record.read_bytes().splitlines()
+    assert len(lines) == 3, "an empty one, before and after the move"
+    hook.detach_with_path("nic0:net0")
+    before = hook.host.links(), hook.host.addresses("nic0")
+    done = hook.run("attach", "nic0:net0", before=("prlimit", f"--fsize={len(lines[1]) + 20}"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("shim: NETDEV_STATE: ")
+    assert done.stderr.count("\n") == 1
+    assert (hook.host.links(), hook.host.addresses("nic0")) == before
+    hook.attach("nic0:net0")
+    assert hook.container.names() == {"net0"}
+
+
+USUAL_WORDS = ("no such file or directory", "permission denied", "executable file not found")
+
+
+@pytest.mark.parametrize("words", [("attach", "nic0:net0"), ("detach", "nic0:net0")], ids=["attach", "detach"])
+@pytest.mark.parametrize("missing", ["the bundle", "the process"])
+def test_no_error_is_worded_as_the_kernel_words_it(hook: Hook, missing: str, words: tuple[str, ...]) -> None:
+    """Engines turn "No such file or directory" into exit status 127: the hook wrote it of its own files."""
+    other = {"bundle": "/no/such/bundle"} if missing == "the bundle" else {"pid": 1 << 22}
+    done = hook.run(*words, state=hook.state(**other))
+    assert done.returncode == (1 if words[0] == "attach" else 0)
+    assert done.stderr.startswith("shim: NETDEV_STATE: ") == (words[0] == "attach")
+    assert not any(usual in done.stderr.lower() for usual in USUAL_WORDS)
+
+
+def test_an_error_of_the_kernel_has_words_that_change_no_exit_status() -> None:
+    for number, name in errno.errorcode.items():
+        assert not any(usual in why(number).lower() for usual in USUAL_WORDS), name
+    assert why(errno.ENODEV) == "No such device"
+
+
 def detach(devices: dict[str, str], host: Any, loans: list[Loan]) -> list[Finding]:
     return lending.detach(devices, host, None, loans)
 
@@ -598,7 +658,7 @@ def test_the_record_is_readable_for_nobody_else(hook: Hook) -> None:
     hook.attach("nic0:net0")
     (record,) = hook.records()
     assert (hook.bundle / record).stat().st_mode & 0o7777 == 0o600
-    assert json.loads((hook.bundle / record).read_text())["loans"][0]["kind"] == "veth"
+    assert json.loads((hook.bundle / record).read_text().splitlines()[-1])["loans"][0]["kind"] == "veth"
 
 
 def test_the_hook_leaves_no_process_behind(hook: Hook) -> None:
