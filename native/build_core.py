@@ -33,6 +33,16 @@ struct needle_file {
 };
 void find_needles(struct needle_file *file);
 int read_needles(const char *directory, const char *name, struct needle_file *file);
+extern const char *const low_level_links;
+extern const char *const program_directories[6];
+enum low_level_answer { LOW_LEVEL_FOUND, LOW_LEVEL_MISSING, LOW_LEVEL_NO_LINK, LOW_LEVEL_RELATIVE, LOW_LEVEL_SELF };
+struct low_level {
+    char path[...], link[...], own[...], wanted[...];
+};
+enum low_level_answer low_level_by_link(const char *root, const char *name, const char *launcher,
+                                        struct low_level *out);
+enum low_level_answer low_level_by_search(const char *root, const char *name, const char *launcher, const char *path,
+                                          struct low_level *out);
 const char *problem(int error);
 void escape(char *out, size_t room, const char *text, bool quotes);
 void stamp(char *out, long now);

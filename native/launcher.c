@@ -32,7 +32,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINKS "/etc/shim/low-level"
 #define KEEP "SHIM_KEEP_"
 
 /*
@@ -45,17 +44,11 @@ enum { MAX_CONFIG = 16 << 20, MAX_LAUNCH = 2 * PATH_MAX };
 
 extern char **environ;
 
-/* The directories in which runtimes lie, whatever PATH says: podman calls with no PATH at all. */
-static const char *const directories[] = {
-    "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
-};
-
 #define ENTRIES(array) (sizeof(array) / sizeof(array)[0])
 
 static struct call call;       /* what the command line says, once it is read */
 static char self[PATH_MAX];    /* where this program lies */
-static struct stat self_stat;  /* who this program is */
-static char low[PATH_MAX];     /* the low-level runtime */
+static struct low_level low;   /* the low-level runtime */
 static char record[KEY_SIZE];  /* what the record of the container is called */
 
 static bool is_same(const char *a, const char *b)
@@ -113,7 +106,7 @@ static void find_self(void)
 {
     static const char gone[] = " (deleted)";
     ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (size <= 0 || stat("/proc/self/exe", &self_stat) != 0)
+    if (size <= 0)
         give_up("SHIM_BROKEN", "mount /proc", "/proc/self/exe cannot be read");
     self[size] = '\0';
     /* the kernel says so when the file was replaced since we were started: its directory is what counts */
@@ -143,92 +136,41 @@ static bool is_our_command(const char *name, int argc, char *const argv[])
 
 /* --- the low-level runtime -------------------------------------------------------------------------------------- */
 
-static bool is_self(const struct stat *other)
+/* Finds it by the link that the administrator set for our name, else by search. */
+static void find_low_level(const char *name)
 {
-    return other->st_dev == self_stat.st_dev && other->st_ino == self_stat.st_ino;
-}
-
-/* The link that the administrator set for our name, if there is one. */
-static bool find_by_link(const char *name)
-{
-    char link[PATH_MAX];
-    struct stat target;
-    snprintf(link, sizeof link, LINKS "/%s", name);
-    ssize_t size = readlink(link, low, sizeof low - 1);
-    if (size < 0 && errno == EINVAL)
-        give_up("LOWLEVEL_MISSING", "make it a link to the runtime, with ln -s", "%s is not a symbolic link", link);
-    if (size < 0)
-        return false;
-    low[size] = '\0';
-    if (low[0] != '/')
-        give_up("LOWLEVEL_MISSING", "let it point to an absolute path", "%s points to \"%s\"", link, low);
-    if (stat(low, &target) == 0 && is_self(&target))
-        give_up("LOWLEVEL_MISSING", "let it point to the real runtime", "%s points to %s, which is shim itself", link,
-                low);
-    return true;
-}
-
-/* Whether directory holds a program of this name that is not we; one that is we is remembered in `own`. */
-static bool is_in(const char *directory, size_t size, const char *name, char own[PATH_MAX])
-{
-    struct stat found;
-    if (snprintf(low, sizeof low, "%.*s/%s", (int)size, directory, name) >= (int)sizeof low)
-        return false;
-    if (stat(low, &found) != 0 || !S_ISREG(found.st_mode) || faccessat(AT_FDCWD, low, X_OK, AT_EACCESS) != 0)
-        return false;
-    if (!is_self(&found))
-        return true;
-    strcpy(own, low);
-    return false;
-}
-
-/* Parts of PATH that are not absolute would depend on the working directory, which is a bundle. */
-static bool is_in_path(const char *name, char own[PATH_MAX])
-{
-    const char *path = getenv("PATH");
-    for (const char *part = path ? path : ""; *part;) {
-        size_t size = strcspn(part, ":");
-        if (*part == '/' && is_in(part, size, name, own))
-            return true;
-        part += size + (part[size] == ':');
+    static const char exe[] = "/proc/self/exe";
+    switch (low_level_by_link("", name, exe, &low)) {
+    case LOW_LEVEL_FOUND:
+        return;
+    case LOW_LEVEL_NO_LINK:
+        give_up("LOWLEVEL_MISSING", "make it a link to the runtime, with ln -s", "%s is not a symbolic link", low.link);
+    case LOW_LEVEL_RELATIVE:
+        give_up("LOWLEVEL_MISSING", "let it point to an absolute path", "%s points to \"%s\"", low.link, low.path);
+    case LOW_LEVEL_SELF:
+        give_up("LOWLEVEL_MISSING", "let it point to the real runtime", "%s points to %s, which is shim itself", low.link,
+                low.path);
+    case LOW_LEVEL_MISSING:
+        break;
     }
-    return false;
-}
-
-/* The six directories for every name, then PATH: the answer must not depend on PATH where it can be had without. */
-static void find_by_search(const char *name)
-{
-    const char *names[] = { "runc", "crun" };
-    size_t count = 2;
-    char own[PATH_MAX] = "";
-    if (!is_same(name, "shim")) {
-        names[0] = strncmp(name, "shim-", 5) == 0 ? name + 5 : name;
-        count = 1;
-    }
-    for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < ENTRIES(directories); j++)
-            if (is_in(directories[j], strlen(directories[j]), names[i], own))
-                return;
-    for (size_t i = 0; i < count; i++)
-        if (is_in_path(names[i], own))
-            return;
+    if (low_level_by_search("", name, exe, getenv("PATH"), &low) == LOW_LEVEL_FOUND)
+        return;
 
     char remedy[2 * PATH_MAX];
-    snprintf(remedy, sizeof remedy, "install it, or say where it is: ln -s /path/to/it " LINKS "/%s", name);
-    const char *second = count == 2 ? " or crun" : "";
-    if (*own)
-        give_up("LOWLEVEL_MISSING", remedy, "there is no low-level runtime: the only %s%s found, %s, is shim itself",
-                names[0], second, own);
+    snprintf(remedy, sizeof remedy, "install it, or say where it is: ln -s /path/to/it %s", low.link);
+    if (*low.own)
+        give_up("LOWLEVEL_MISSING", remedy, "there is no low-level runtime: the only %s found, %s, is shim itself",
+                low.wanted, low.own);
     give_up("LOWLEVEL_MISSING", remedy,
-            "there is no low-level runtime: no %s%s in the directories for programs or in PATH", names[0], second);
+            "there is no low-level runtime: no %s in the directories for programs or in PATH", low.wanted);
 }
 
 static void become_low(char *argv[])
 {
-    argv[0] = low;
-    execve(low, argv, environ);
-    give_up("LOWLEVEL_EXEC", "install it, or let the link in " LINKS " point to the right one",
-            "the low-level runtime %s cannot be started: %s", low, start_problem(low, errno));
+    argv[0] = low.path;
+    execve(low.path, argv, environ);
+    give_up("LOWLEVEL_EXEC", "install it, or let the link in " LOW_LEVEL_LINKS " point to the right one",
+            "the low-level runtime %s cannot be started: %s", low.path, start_problem(low.path, errno));
 }
 
 /* --- does anything ask? ----------------------------------------------------------------------------------------- */
@@ -506,7 +448,7 @@ __attribute__((noreturn)) static void become_create(const char *name, char *cons
                                                     enum answer answer)
 {
     prepare_python("create");
-    add_key("low=", low);
+    add_key("low=", low.path);
     add_key("name=", name);
     add_key("self=", self);
     add_key("verb=", call.verb);
@@ -528,7 +470,7 @@ __attribute__((noreturn)) static void become_create(const char *name, char *cons
         add("asks=0");
     add_ignored_signals();
     add("--");
-    add(low);
+    add(low.path);
     for (int i = 1; i < call.kept; i++)
         add(kept[i]);
     become_python();
@@ -557,10 +499,9 @@ int main(int argc, char *argv[])
 
     /* by the grammar that our name promises, so that a missing runtime can be told in --log too */
     parse_call(grammar_of(name), argc, argv, &call, kept, devices);
-    if (!find_by_link(name))
-        find_by_search(name);
-    if (grammar_of(low) != grammar_of(name))
-        parse_call(grammar_of(low), argc, argv, &call, kept, devices);
+    find_low_level(name);
+    if (grammar_of(low.path) != grammar_of(name))
+        parse_call(grammar_of(low.path), argc, argv, &call, kept, devices);
     record_key(record, name, call.root, call.id);
     enum answer answer = call.injects ? does_it_ask() : NOTHING_ASKS;
     bool is_recorded = (call.process || call.resources) && call.id && has_record(record);

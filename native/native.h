@@ -15,6 +15,7 @@
 #pragma once
 
 #include <elf.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -140,6 +141,41 @@ void record_key(char out[KEY_SIZE], const char *name, const char *root, const ch
 
 /* Whether a container has a record, that is, whether a create injected something into it. */
 bool has_record(const char *key);
+
+/* lowlevel.c: which low-level runtime a launcher becomes */
+
+#define LOW_LEVEL_LINKS "/etc/shim/low-level"
+extern const char *const low_level_links; /* the same for Python */
+
+/* The directories in which runtimes lie, whatever PATH says: podman calls with no PATH at all. */
+#define PROGRAM_DIRECTORIES 6
+extern const char *const program_directories[PROGRAM_DIRECTORIES];
+
+enum low_level_answer {
+    LOW_LEVEL_FOUND,
+    LOW_LEVEL_MISSING,   /* there is no link, or no program */
+    LOW_LEVEL_NO_LINK,   /* something else is in the link's place */
+    LOW_LEVEL_RELATIVE,  /* the link does not lead to an absolute path */
+    LOW_LEVEL_SELF,      /* the link leads to the launcher */
+};
+
+struct low_level {
+    char path[PATH_MAX];    /* the runtime, or where a wrong link leads */
+    char link[PATH_MAX];    /* the link that was read */
+    char own[PATH_MAX];     /* found in the runtime's place: the launcher itself, "" if it was not met */
+    char wanted[PATH_MAX];  /* of a search without result: the names */
+};
+
+/*
+ * What the link for the launcher's name says. Whether the program is there and can be executed is not asked.
+ * root: "" for the machine's own files, else the directory before each path. name: last part of the launcher's argv[0].
+ * launcher: a path that leads to its file, below no root.
+ */
+enum low_level_answer low_level_by_link(const char *root, const char *name, const char *launcher, struct low_level *out);
+
+/* What is found without a link. path: PATH of whoever calls the launcher, or NULL. */
+enum low_level_answer low_level_by_search(const char *root, const char *name, const char *launcher, const char *path,
+                                          struct low_level *out);
 
 /* report.c: what the launcher has to say when it cannot go on. */
 

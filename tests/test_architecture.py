@@ -13,11 +13,11 @@ TOP = Path(__file__).parent.parent
 MAY_IMPORT = {
     "base": set(),
     "cdi": {"base", "host.identity", "host.look", "host.nodes", "host.trust"},
-    "host": {"base"},
+    "host": {"base", "hooks.core"},
     "config": {"base", "cdi", "host"},
     "hooks": {"base", "host"},
     "create": {"base", "broken", "cdi", "config", "host", "hooks.core"},
-    "engines": {"base", "cdi", "config", "host"},
+    "engines": {"base", "cdi", "config", "hooks.core", "host"},
     "cli": {"base", "cdi", "config", "create", "engines", "host", "hooks.core"},
 }
 ALWAYS = {""}  # shim itself: the version

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,14 +15,13 @@ from shim.cli.output import format_option, show_document, show_findings, show_ta
 from shim.create import explain as explaining
 from shim.create import record
 from shim.create.invocation import Invocation
+from shim.hooks import core
 from shim.host import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shim.create.explain import Edit, Explanation
-
-_LOW_LEVEL = Path("/etc/shim/low-level")
 
 
 @click.command()
@@ -139,8 +138,7 @@ def _origin(edit: Edit) -> str:
 
 def _create(bundle: str, devices: Iterable[str]) -> Invocation:
     """The create that an engine would call."""
-    link = _LOW_LEVEL / "shim"
-    low = str(link.readlink()) if link.is_symlink() else shutil.which("runc") or shutil.which("crun") or ""
     launcher = shutil.which("shim") or sys.argv[0]
+    low = core.low_level(launcher, "shim", path=os.environ.get("PATH", ""))
     words = [f"low={low}", "name=shim", f"self={launcher}", "verb=create", f"bundle={bundle}"]
     return Invocation([*words, *(f"device={device}" for device in devices), "--"])

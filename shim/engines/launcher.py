@@ -1,7 +1,7 @@
 """The launcher that an engine will start as root: where it is, whose it is, and which runtime it becomes.
 
 The low-level runtime is the one that the engine uses now. The launcher learns it from a link, /etc/shim/low-level/NAME,
-where NAME is the last part of the path under which the engine starts it (native/launcher.c); so two engines with
+where NAME is the last part of the path under which the engine starts it (native/lowlevel.c); so two engines with
 different runtimes need two such paths: `shim` and a link to it, `shim-crun`, which `make install` made.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import parent, reason
 from shim.engines import vendors
+from shim.hooks import core
 from shim.host import identity
 from shim.host.trust import Trust
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from shim.engines.model import Registry
     from shim.host.host import Host
 
-LINKS = "/etc/shim/low-level"
+LINKS: str = core.LOW_LEVEL_LINKS
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def choose(host: Host, registry: Registry, path: str, low_level: str, *, fixed: 
     Raises:
         CdiError: LOWLEVEL_MISSING; LOWLEVEL_TAKEN when that name is taken by another runtime.
     """
-    wanted = _named(host, low_level) if low_level else current(host, registry, path)
+    wanted = _named(host, path, low_level) if low_level else current(host, registry, path)
     paths = [path] if fixed else [path, f"{parent(path)}/shim-{_last(wanted)}"]
     for candidate in paths:
         if candidate == path or host.find(candidate):
@@ -154,11 +155,11 @@ def current(host: Host, registry: Registry, path: str) -> str:
     Raises:
         CdiError: LOWLEVEL_MISSING.
     """
-    found = registry.low_level or _instead(host, registry)
+    found = registry.low_level or _instead(host, registry, path)
     if found and _is_same(host, found, path):
         found = becomes(host, found)
     elif vendors.is_program(found):
-        found = host.find(*vendors.low_level_names(host, found))
+        found = _program(host, path, *vendors.low_level_names(host, found))
     if not found:
         text = f"the engine's runtime {registry.default or 'runc'} comes to no program that is there"
         remedy = "install runc or crun, or say where it is: --low-level /path/to/it"
@@ -166,13 +167,13 @@ def current(host: Host, registry: Registry, path: str) -> str:
     return found
 
 
-def _instead(host: Host, registry: Registry) -> str:
+def _instead(host: Host, registry: Registry, path: str) -> str:
     """For a default runtime whose program is not where its configuration says: what is called so elsewhere."""
     default = registry.runtimes.get(registry.default)
     if default and vendors.is_program(default.path):
         return default.path
     name = _last(default.path) if default else ""
-    return host.find(name) if name in {"runc", "crun"} else ""
+    return _program(host, path, name) if name in {"runc", "crun"} else ""
 
 
 def becomes(host: Host, path: str) -> str:
@@ -186,19 +187,36 @@ def link_of(path: str) -> str:
     return f"{LINKS}/{_last(path)}"
 
 
-def searched(host: Host, path: str) -> str:
-    """What a launcher finds that has no link: for `shim-X` X, for `shim` runc, then crun; never itself."""
-    name = _last(path)
-    names = ["runc", "crun"] if name == "shim" else [name.removeprefix("shim-")]
-    found = (host.find(one) for one in names)
-    return next((one for one in found if one and not _is_same(host, one, path)), "")
+def searched(host: Host, path: str, name: str = "") -> str:
+    """What a launcher finds that has no link, as native/lowlevel.c searches; "" when that is nothing.
+
+    Arguments:
+        host: the machine.
+        path: the launcher, which is never found.
+        name: what it would be called as, the last part of its path when not given. With the name of a runtime, that
+            runtime.
+    """
+    root = "" if host.root == "/" else host.root
+    environment = host.environment.get("PATH", "")
+    return core.search_low_level(str(host.real(path)), name or _last(path), path=environment, root=root)
 
 
-def _named(host: Host, low_level: str) -> str:
-    found = host.find(low_level)
+def _program(host: Host, path: str, *names: str) -> str:
+    """The first of these runtimes that is there, by name or path, "" for none; never the launcher at `path`."""
+    for name in names:
+        is_other = "/" in name or name.startswith("shim")  # the search would take shim for runc
+        found = host.find(name) if is_other else searched(host, path, name)
+        if found and not _is_same(host, found, path):
+            return found
+    return ""
+
+
+def _named(host: Host, path: str, low_level: str) -> str:
+    found = _program(host, path, low_level)
     if not found:
-        there = ", ".join(one for one in (host.find("runc"), host.find("crun")) if one) or "neither runc nor crun"
-        text = f"--low-level {low_level}: there is no such program; there are {there}"
+        runtimes = (_program(host, path, "runc"), _program(host, path, "crun"))
+        there = ", ".join(filter(None, runtimes)) or "neither runc nor crun"
+        text = f"--low-level {low_level}: there is no such runtime; there are {there}"
         raise CdiError([Finding("LOWLEVEL_MISSING", text, "install it, or name one that is there")])
     return found
 

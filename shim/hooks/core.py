@@ -91,6 +91,44 @@ def parse_call(argv: list[str], runtime: str) -> Call:
     return Call(found, kept, devices)
 
 
+LOW_LEVEL_LINKS: str = ffi.string(lib.low_level_links).decode()  # a directory
+PROGRAM_DIRECTORIES: tuple[str, ...] = tuple(ffi.string(one).decode() for one in lib.program_directories)
+
+
+def low_level(launcher: str, name: str = "", *, path: str = "") -> str:
+    """The low-level runtime that a launcher becomes, as it finds it itself.
+
+    Arguments:
+        launcher: path of the launcher.
+        name: what it is called as, the last part of its path when not given.
+        path: PATH of the caller.
+    Returns:
+        its path, which may lead nowhere; "" where there is none, or the link is wrong.
+    """
+    found = ffi.new("struct low_level *")
+    called = _bytes(name or launcher.rpartition("/")[2])
+    answer = lib.low_level_by_link(b"", called, _bytes(launcher), found)
+    if answer == lib.LOW_LEVEL_MISSING:
+        answer = lib.low_level_by_search(b"", called, _bytes(launcher), _bytes(path), found)
+    return _text(found.path) if answer == lib.LOW_LEVEL_FOUND else ""
+
+
+def search_low_level(launcher: str, name: str, *, path: str, root: str = "") -> str:
+    """The runtime that a launcher finds where no link names one; never itself.
+
+    Arguments:
+        launcher: path of the launcher, with the root.
+        name: what it is called as: shim searches runc, then crun; shim-X and X search X.
+        path: PATH, which is searched last.
+        root: the directory before each path, "" for the files of this machine.
+    Returns:
+        its path, without the root; "" where there is none.
+    """
+    found = ffi.new("struct low_level *")
+    answer = lib.low_level_by_search(_bytes(root), _bytes(name), _bytes(launcher), _bytes(path), found)
+    return _text(found.path) if answer == lib.LOW_LEVEL_FOUND else ""
+
+
 def asks(config: bytes, needles: list[bytes] | None = None) -> bool:
     """Whether a config.json could hold a request, as the launcher judges it: errs only towards True.
 

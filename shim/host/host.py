@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
+from shim.hooks.core import PROGRAM_DIRECTORIES
 from shim.host.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# As the launcher searches low-level runtimes (native/place.c)
-DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _TIMEOUT = 20  # seconds for a program that is asked something
 _LARGEST = 4 * 1024 * 1024  # bytes of a configuration file
 
@@ -156,7 +155,7 @@ class Host:
 
     def every(self, name: str) -> list[str]:
         """The programs of this name in the launcher's six directories, then in our own PATH; each file once."""
-        places = dict.fromkeys([*DIRECTORIES, *self.environment.get("PATH", "").split(":")])
+        places = dict.fromkeys([*PROGRAM_DIRECTORIES, *self.environment.get("PATH", "").split(":")])
         found: dict[tuple[int, int], str] = {}
         for path in (f"{place}/{name}" for place in places if place.startswith("/")):
             status = self.status(path) if self._is_program(path) else None
@@ -173,7 +172,7 @@ class Host:
         Returns:
             its path, "" when none is there. Else searched are the launcher's six directories, then our own PATH.
         """
-        places = [*path.split(":"), *DIRECTORIES, *self.environment.get("PATH", "").split(":")]
+        places = [*path.split(":"), *PROGRAM_DIRECTORIES, *self.environment.get("PATH", "").split(":")]
         for name in names:
             for place in [""] if "/" in name else places:
                 candidate = name if "/" in name else f"{place}/{name}"

@@ -148,6 +148,34 @@ def test_low_level_names_a_program_that_is_there(tree: Path) -> None:
     assert [finding.id for finding in refused.value.findings] == ["LOWLEVEL_MISSING"]
 
 
+@pytest.mark.parametrize("low_level", ["shim", "shim-crun", SHIM])
+def test_the_launcher_is_no_low_level_runtime(tree: Path, low_level: str) -> None:
+    """A link to it was written, with which no container started."""
+    with pytest.raises(CdiError, match="there are /usr/sbin/runc, /usr/bin/crun") as refused:
+        _choose(tree, "/usr/sbin/runc", low_level)
+    assert [finding.id for finding in refused.value.findings] == ["LOWLEVEL_MISSING"]
+
+
+@pytest.mark.parametrize(
+    ("uses", "low_level"),
+    [
+        ("/usr/sbin/runc", "runc"),
+        ("/usr/bin/nvidia-container-runtime", ""),
+        ("/usr/local/sbin/runc", ""),
+        ("", ""),
+    ],
+    ids=["named", "behind a vendor's runtime", "the engine's own", "where the engine's is missing"],
+)
+def test_a_link_to_the_launcher_in_a_runtimes_place_is_passed_over(tree: Path, uses: str, low_level: str) -> None:
+    """configure searched by rules of its own, and wrote a link that led from the launcher to itself."""
+    (tree / "usr/local/sbin").mkdir()
+    (tree / "usr/local/sbin/runc").symlink_to("../bin/shim")
+    runtimes = {"default": Runtime("default", "/nowhere/runc")}
+    registry = Registry(default="default", low_level=uses, runtimes=runtimes)
+    chosen = launcher.choose(Host(str(tree)), registry, SHIM, low_level, fixed=False)
+    assert chosen.low_level == "/usr/sbin/runc"
+
+
 @pytest.mark.parametrize("linked", ["/usr/sbin/runc", None])
 def test_without_root_a_link_that_is_wanted_is_asked_for(
     tree: Path, monkeypatch: pytest.MonkeyPatch, linked: str | None
