@@ -13,7 +13,7 @@ from shim.base.findings import ERROR, CdiError
 from shim.cli import registration
 from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
-from shim.engines import known, launcher, records
+from shim.engines import launcher, table, undo_records
 from shim.engines import manifest as manifests
 from shim.engines.configure import Order, Outcome
 from shim.host.host import Host
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
 _engine_option = click.option(
     "--engine",
-    type=click.Choice(["auto", *known.ENGINES]),
+    type=click.Choice(["auto", *table.ENGINES]),
     default="auto",
     show_default=True,
     help="auto: every engine that is installed or runs.",
@@ -281,7 +281,7 @@ def _manifest_text(file: str) -> str:
 
 
 def _chosen(host: Host, engine: str) -> Sequence[Engine]:
-    return known.found(host) if engine == "auto" else [known.ENGINES[engine]]
+    return table.found(host) if engine == "auto" else [table.ENGINES[engine]]
 
 
 def _registered(host: Host, engine: str, name: str) -> Sequence[Engine]:
@@ -294,7 +294,7 @@ def _knows(host: Host, engine: Engine, name: str) -> bool:
     try:
         place = engine.locate(host)
         return (
-            records.find(host, place.engine, place.config, name) is not None
+            undo_records.find(host, place.engine, place.config, name) is not None
             or name in engine.read(host, place).runtimes
         )
     except CdiError:

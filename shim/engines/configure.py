@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shim.base.findings import ERROR, CdiError, Finding
-from shim.engines import journal, launcher, lost_requests, records, vendors, verify
+from shim.engines import launcher, lost_requests, transaction, undo_records, vendors, verify
 from shim.engines.launcher import Choice
 from shim.engines.model import Place, Wanted
-from shim.engines.texts import edits
+from shim.engines.texts import editing
 from shim.host import abilities, identity
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shim.engines.lost_requests import LostRequests
     from shim.engines.model import Engine, Registry
-    from shim.engines.records import Record
+    from shim.engines.undo_records import Record
     from shim.host.host import Host
 
 
@@ -96,8 +96,8 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
         CdiError: it cannot be done, or did not hold; everything is then as it was.
     """
     place = engine.locate(host, order.config, order.drop_in)
-    earlier = records.find(host, place.engine, place.config, order.name)
-    given_back = journal.restored(host, earlier) if earlier else {}
+    earlier = undo_records.find(host, place.engine, place.config, order.name)
+    given_back = transaction.restored(host, earlier) if earlier else {}
     base = host.with_files(given_back)  # as if we had never been here: then once more comes to the same
     registry = engine.read(base, place)
     choice = _choice(host, registry, order)
@@ -107,14 +107,16 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
     describe = getattr(engine, "hook_edits", engine.edits) if order.hook else engine.edits
     steps = describe(base, place, registry, wanted)
     before = {edit.path: base.read(edit.path) for edit in steps}
-    contents: dict[str, bytes | None] = {**given_back, **edits.apply(steps, before)}
+    contents: dict[str, bytes | None] = {**given_back, **editing.apply(steps, before)}
     outcome = _outcome(host, place, contents, choice)
     later = host.with_files(contents, {choice.link: choice.low_level} if choice.link else None)
     _foresee(base, engine, place, [(registry, engine.read(later, place))], outcome, order)
     if not order.dry_run:
         if outcome.changed:
             files = [
-                records.File(path, [edit for edit in steps if edit.path == path], old, records.digest(contents[path]))
+                undo_records.File(
+                    path, [edit for edit in steps if edit.path == path], old, undo_records.digest(contents[path])
+                )
                 for path, old in before.items()
             ]
             _carry_out(host, engine, place, _record(place, registry, wanted, choice, earlier, files), contents)
@@ -139,27 +141,27 @@ def remove(host: Host, engine: Engine, order: Order) -> Outcome:
     """
     mine = [
         one
-        for one in records.every(host)
+        for one in undo_records.every(host)
         if (one.engine, one.name) == (engine.NAME, order.name) and order.config in {"", one.config}
     ]
     if len(mine) == 1:  # nothing is read to find it: the engine may be gone, or its files broken
         place = Place(engine.NAME, mine[0].config)
     else:
         place = engine.locate(host, order.config, order.drop_in)
-    record = records.find(host, place.engine, place.config, order.name)
+    record = undo_records.find(host, place.engine, place.config, order.name)
     outcome = Outcome(place)
-    contents = journal.restored(host, record) if record else _stripped(host, engine, place, order.name)
+    contents = transaction.restored(host, record) if record else _stripped(host, engine, place, order.name)
     outcome.before = {path: host.read(path) for path in contents if host.read(path) != contents[path]}
     outcome.after = {path: contents[path] for path in outcome.before}
-    if record and journal.is_ours_alone(host, record):
+    if record and transaction.is_ours_alone(host, record):
         outcome.link, outcome.linked, outcome.low_level = record.link, record.low_level, record.linked or ""
     if order.dry_run:
         return outcome
     if record:
-        journal.undo(host, record)
+        transaction.undo(host, record)
     else:
         for path, data in outcome.after.items():
-            journal.put(host, path, data)
+            transaction.put(host, path, data)
     return outcome
 
 
@@ -170,12 +172,17 @@ def _choice(host: Host, registry: Registry, order: Order) -> Choice:
 
 
 def _record(
-    place: Place, registry: Registry, wanted: Wanted, choice: Choice, earlier: Record | None, files: list[records.File]
+    place: Place,
+    registry: Registry,
+    wanted: Wanted,
+    choice: Choice,
+    earlier: Record | None,
+    files: list[undo_records.File],
 ) -> Record:
     linked = choice.linked
     if earlier and earlier.link == choice.link and linked == earlier.low_level:
         linked = earlier.linked  # the link is there because of us
-    record = records.Record(place.engine, place.config, wanted.name, registry.default, wanted.default)
+    record = undo_records.Record(place.engine, place.config, wanted.name, registry.default, wanted.default)
     record.link, record.low_level, record.linked, record.files = choice.link, choice.low_level, linked, files
     return record
 
@@ -228,7 +235,7 @@ def _carry_out(host: Host, engine: Engine, place: Place, record: Record, content
         if new:
             raise CdiError(new)
 
-    journal.commit(host, record, contents, check)
+    transaction.commit(host, record, contents, check)
 
 
 def _identity(finding: Finding) -> tuple[str, str]:
@@ -245,7 +252,7 @@ def _stripped(host: Host, engine: Engine, place: Place, name: str) -> dict[str, 
     for path in dict.fromkeys(edit.path for edit in steps):
         now = host.read(path)
         if now is not None:
-            contents[path] = edits.revert([edit for edit in steps if edit.path == path], now, None)
+            contents[path] = editing.revert([edit for edit in steps if edit.path == path], now, None)
     return contents
 
 

@@ -24,9 +24,9 @@ import yaml
 
 from shim.base.nearest import nearest
 from shim.cdi.annotations import PREFIX
-from shim.engines import manifestyaml
+from shim.engines import manifest_yaml
 from shim.engines.containerd import patterns
-from shim.engines.manifestyaml import Object
+from shim.engines.manifest_yaml import Object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ def check(
     Raises:
         CdiError: MANIFEST_INVALID when it is no manifest.
     """
-    objects = manifestyaml.read(text, file)
+    objects = manifest_yaml.read(text, file)
     classes = {str(one.get("metadata", "name")): one for one in objects if one.get("kind") == "RuntimeClass"}
     found: list[Finding] = []
     for one in objects:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from shim.base.findings import CdiError, Finding
 from shim.config import reader, settings
 from shim.config.settings import ANY, MOUNTS_BELOW, OFF, SYSTEM_FILE, VENDOR_FILE, Settings
-from shim.engines.texts.edits import decoded
+from shim.engines.texts.editing import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from shim.base.findings import CdiError
 from shim.base.paths import parent
 from shim.cdi.annotations import PREFIX
 from shim.config.settings import ANY, OFF, PRIVILEGED, VENDOR_FILE
-from shim.engines.texts import edits, tomltext
+from shim.engines.texts import editing, toml_edit
 
 if TYPE_CHECKING:
     from shim.engines.model import Registry
@@ -74,7 +74,7 @@ def program(registry: Registry) -> str:
 
 def low_level_names(host: Host, path: str) -> list[str]:
     """The low-level runtimes that a vendor's program executes, by name or path, the first choice first."""
-    names = tomltext.get(_configuration(host, path)[1], ("nvidia-container-runtime", "runtimes"))
+    names = toml_edit.get(_configuration(host, path)[1], ("nvidia-container-runtime", "runtimes"))
     found = [name for name in names if isinstance(name, str) and name] if isinstance(names, list) else []
     return found or _LOW_LEVEL
 
@@ -90,7 +90,7 @@ def policy(host: Host, path: str) -> Policy:
         return Policy(("AMD_VISIBLE_DEVICES",))
     file, document, text = _configuration(host, path)
     cdi = ("nvidia-container-runtime", "modes", "cdi", "annotation-prefixes")
-    prefixes = tomltext.get(document, cdi)
+    prefixes = toml_edit.get(document, cdi)
     preferred = document.get("swarm-resource")
     keys = {"environment": (_ENVIRONMENT,), "mounts": (_MOUNTS,), "prefixes": cdi}
     return Policy(
@@ -103,7 +103,7 @@ def policy(host: Host, path: str) -> Policy:
         prefixes=tuple(str(item) for item in prefixes) if isinstance(prefixes, list) else (PREFIX,),
         takes_old_images=True,
         file=file,
-        lines={member: line for member, path in keys.items() if (line := tomltext.line_of(text, path))},
+        lines={member: line for member, path in keys.items() if (line := toml_edit.line_of(text, path))},
     )
 
 
@@ -113,8 +113,8 @@ def _configuration(host: Host, path: str) -> tuple[str, dict[str, Any], str]:
         try:
             data = host.read(file)
             if data is not None:
-                text = edits.decoded(data, file)
-                return file, tomltext.loads(text, file), text
+                text = editing.decoded(data, file)
+                return file, toml_edit.loads(text, file), text
         except CdiError:
             break  # the program itself does not start with it
     return "", {}, ""

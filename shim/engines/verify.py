@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import launcher, records, sources
+from shim.engines import launcher, sources, undo_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ def _runtimes(host: Host, place: Place, registry: Registry, name: str) -> Iterat
 
 def _is_hooked(host: Host, registry: Registry, name: str) -> bool:
     """Whether a hook is what configure registered under this name; a hook that was made by hand has no name."""
-    names = [record.name for record in records.every(host) if record.file(registry.hook)]
+    names = [record.name for record in undo_records.every(host) if record.file(registry.hook)]
     return bool(registry.hook) and (not names or name in names)
 
 
@@ -70,7 +70,7 @@ def _launcher(host: Host, runtime: Runtime) -> list[Finding]:
 
 
 def _default(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
-    record = records.find(host, place.engine, place.config, name)
+    record = undo_records.find(host, place.engine, place.config, name)
     if record and record.as_default:
         return
     if registry.default == name:

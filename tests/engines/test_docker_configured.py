@@ -14,7 +14,7 @@ from engines.harness.sandbox import Sandbox, wait_until
 
 from shim.engines import docker
 from shim.engines.model import Put, Wanted
-from shim.engines.texts import edits, jsontext
+from shim.engines.texts import editing, json_edit
 from shim.host.host import Daemon, Host
 
 pytestmark = pytest.mark.engine
@@ -39,12 +39,12 @@ class Configured:
         """Make the edits that `configure` makes."""
         registry = docker.read(self.host, self.place)
         steps = docker.edits(self.host, self.place, registry, wanted)
-        self.file.write_bytes(edits.apply(steps, {str(self.file): self.file.read_bytes()})[str(self.file)])
+        self.file.write_bytes(editing.apply(steps, {str(self.file): self.file.read_bytes()})[str(self.file)])
 
     def put(self, keys: tuple[str, ...], value: Any) -> None:
         """Change one key as an administrator would."""
         step = Put(keys, value)
-        self.file.write_text(jsontext.put(self.file.read_text(), step.keys, step.value))
+        self.file.write_text(json_edit.put(self.file.read_text(), step.keys, step.value))
 
     def reload(self) -> None:
         """What `systemctl reload docker` does."""
@@ -128,7 +128,7 @@ def test_a_file_that_begins_empty_works_after_configure(sandbox: Sandbox, shim: 
     (fault,) = docker.read(host, place).findings
     assert fault.id == "ENGINE_CONFIG_SYNTAX"
     assert "EOF" in sandbox.run(*argv).err
-    after = edits.apply(
+    after = editing.apply(
         docker.edits(host, place, docker.read(host, place), Wanted("shim", str(shim))), {str(file): b""}
     )
     file.write_bytes(after[str(file)].replace(b"{\n", b'{\n  "hosts": ["nonsense"],\n', 1))

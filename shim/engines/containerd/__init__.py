@@ -6,7 +6,7 @@
 * containerd 2.x merges key by key. Our keys go into a file of their own, of the same version as the rest, in a
   directory that is imported. From 2.2 on `containerd config default` prints an import of conf.d, but the daemon imports
   only what the main file says; so that is always made sure.
-* k3s, rke2, k0s and microk8s write the file themselves: `places`.
+* k3s, rke2, k0s and microk8s write the file themselves: `location`.
 
 Sources: containerd, docs/cri/config.md, docs/man/containerd-config.toml.5.md, and what the modules beside name.
 """
@@ -17,16 +17,16 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import annotation_lists, files, places, tables
+from shim.engines.containerd import annotation_lists, config_files, location, runtime_tables
 from shim.engines.containerd.checks import disabled, faults, unread
-from shim.engines.containerd.dumped import dump
-from shim.engines.containerd.places import locate
+from shim.engines.containerd.config_dump import dump
+from shim.engines.containerd.location import locate
 from shim.engines.model import Add, Edit, Put
-from shim.engines.texts import templatetext, tomltext
-from shim.engines.texts.edits import apply, decoded
+from shim.engines.texts import template_edit, toml_edit
+from shim.engines.texts.editing import apply, decoded
 
 if TYPE_CHECKING:
-    from shim.engines.containerd.files import Merged
+    from shim.engines.containerd.config_files import Merged
     from shim.engines.model import Place, Registry, Wanted
     from shim.host.host import Host
 
@@ -48,8 +48,8 @@ def read(host: Host, place: Place) -> Registry:
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX, ENGINE_CONFIG_VERSION.
     """
-    merged = files.merged(host, place)
-    registry = tables.registry(host, place, merged)
+    merged = config_files.merged(host, place)
+    registry = runtime_tables.registry(host, place, merged)
     registry.findings += [*merged.findings, *unread(place, merged)]
     built_in = registry.runtimes.get(registry.default)
     if built_in and not built_in.file:
@@ -68,17 +68,17 @@ def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[
             ENGINE_CONFIG_OWNED, ENGINE_CONFIG_SHAPE for a template that cannot take the keys; DROP_IN_UNUSED when a
             later file would win; POD_REQUESTS where authors of Pods could ask a runtime of ours for devices.
     """
-    merged = files.merged(host, place)
+    merged = config_files.merged(host, place)
     _refuse(place, merged, registry, wanted)
     steps = _steps(host, place, merged, registry, wanted)
-    if places.is_template(place):
+    if location.is_template(place):
         result = [_template(host, place, steps)]
     else:
         path = place.drop_in if merged.modern or place.layout == "k0s" else _home(place, merged)
         result = _in_file(host, place, merged, path or place.config, steps)
     then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
-    if wanted.default and not places.is_template(place):
-        _check_default(files.merged(then, place), result, wanted)
+    if wanted.default and not location.is_template(place):
+        _check_default(config_files.merged(then, place), result, wanted)
     _check_pods(host, then, place, wanted.name)
     return result
 
@@ -108,17 +108,22 @@ def _steps(host: Host, place: Place, merged: Merged, registry: Registry, wanted:
     if wanted.default and registry.default != wanted.name:
         steps.append(Put((*section, "containerd", "default_runtime_name"), wanted.name))
     if not merged.modern and not place.layout and not _registers_any(merged):
-        steps += [Put((*runtimes, "runc", *keys), value) for keys, value in tables.set_keys(registry.runtimes["runc"])]
-    return [*steps, Put((*runtimes, wanted.name), tables.new_table(registry, wanted, annotation_lists.passed_on(host)))]
+        steps += [
+            Put((*runtimes, "runc", *keys), value) for keys, value in runtime_tables.set_keys(registry.runtimes["runc"])
+        ]
+    return [
+        *steps,
+        Put((*runtimes, wanted.name), runtime_tables.new_table(registry, wanted, annotation_lists.passed_on(host))),
+    ]
 
 
 def _registers_any(merged: Merged) -> bool:
-    return bool(files.table(merged.document, ("plugins", merged.cri, "containerd", "runtimes")))
+    return bool(config_files.table(merged.document, ("plugins", merged.cri, "containerd", "runtimes")))
 
 
 def _home(place: Place, merged: Merged) -> str:
     """The file from which containerd 1.x takes the CRI section."""
-    holders = [one.path for one in merged.files if merged.cri in files.table(one.document, ("plugins",))]
+    holders = [one.path for one in merged.files if merged.cri in config_files.table(one.document, ("plugins",))]
     home = holders[-1] if holders else place.drop_in or place.config
     if place.drop_in and place.drop_in != home:
         text = (
@@ -134,10 +139,10 @@ def _in_file(host: Host, place: Place, merged: Merged, path: str, steps: list[Pu
     head = f"version = {merged.version}\n"
     if path == place.config:
         return [Edit(path, "toml", tuple(steps), head)]
-    there = files.file_at(host, path)
+    there = config_files.file_at(host, path)
     if there and there.version not in {0, merged.version}:
         text = f"it is of version {there.version}, and the other files are of version {merged.version}"
-        line = tomltext.line_of(there.text, ("version",))
+        line = toml_edit.line_of(there.text, ("version",))
         remedy = "name another file with --drop-in, or write all of them in one version"
         raise CdiError([Finding("ENGINE_CONFIG_VERSION", text, remedy, path=path, line=line)])
     if there and not there.version and merged.modern:
@@ -147,8 +152,8 @@ def _in_file(host: Host, place: Place, merged: Merged, path: str, steps: list[Pu
 
 def _imports(host: Host, place: Place, merged: Merged, path: str) -> list[Edit]:
     """What makes the main file import another one: nothing, when some file does already."""
-    patterns = [one for file in merged.files for one in files.patterns(file, place)]
-    if place.layout == "k0s" or any(files.covers(one, path) for one in patterns):
+    patterns = [one for file in merged.files for one in config_files.patterns(file, place)]
+    if place.layout == "k0s" or any(config_files.covers(one, path) for one in patterns):
         return []
     directory, name = posixpath.split(path)
     others = [one for one in host.glob(f"{directory}/*.toml") if one not in {path, place.config}]
@@ -170,11 +175,11 @@ def _template(host: Host, place: Place, steps: list[Put]) -> Edit:
     data = host.read(place.drop_in)
     _refuse_base(host, place)
     try:
-        templatetext.loads(decoded(data, place.drop_in) if data is not None else templatetext.BASE, place.drop_in)
+        template_edit.loads(decoded(data, place.drop_in) if data is not None else template_edit.BASE, place.drop_in)
     except CdiError as error:
-        remedy = f"add these lines to it, and restart {place.layout}:\n{tomltext.table(ours.keys, ours.value)}"
+        remedy = f"add these lines to it, and restart {place.layout}:\n{toml_edit.table(ours.keys, ours.value)}"
         raise CdiError([Finding(one.id, one.text, remedy, path=one.path) for one in error.findings]) from None
-    return Edit(place.drop_in, "template", (ours,), _MARK + templatetext.BASE)
+    return Edit(place.drop_in, "template", (ours,), _MARK + template_edit.BASE)
 
 
 def _refuse_base(host: Host, place: Place) -> None:
@@ -188,10 +193,10 @@ def _refuse_base(host: Host, place: Place) -> None:
 
 def _check_default(later: Merged, result: list[Edit], wanted: Wanted) -> None:
     """Refuse a default runtime that a file which is read later takes back."""
-    winner = tables.default(later)
+    winner = runtime_tables.default(later)
     if winner != wanted.name:
         keys = ("containerd", "default_runtime_name")
-        file, line = tables.place_of(later, keys)
+        file, line = runtime_tables.place_of(later, keys)
         text = f"it makes {winner} the default runtime, and is read after {result[0].path}"
         remedy = "name a file that is read later with --drop-in, or take default_runtime_name out of this one"
         raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=file, line=line)])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import Finding
 from shim.engines import launcher, sources
-from shim.engines.containerd import files, patterns, tables
+from shim.engines.containerd import config_files, patterns, runtime_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,15 +39,17 @@ def of_pods(host: Host, place: Place, name: str) -> Iterator[Finding]:
         host, place: the machine, and where its configuration lies.
         name: a runtime of shim; others are recognised by their program.
     """
-    merged = files.merged(host, place)
+    merged = config_files.merged(host, place)
     prefixes = sources.prefixes(host)
-    for runtime in tables.runtimes(merged).values():
+    for runtime in runtime_tables.runtimes(merged).values():
         if runtime.name != name and not launcher.is_launcher(host, _program(host, place, runtime)):
             continue
         for pattern in _texts(runtime.table.get("pod_annotations")):
             prefix = next((one for one in prefixes if patterns.can_match(pattern, one)), None)
             if prefix is not None:
-                path, line = tables.place_of(merged, ("containerd", "runtimes", runtime.name, "pod_annotations"))
+                path, line = runtime_tables.place_of(
+                    merged, ("containerd", "runtimes", runtime.name, "pod_annotations")
+                )
                 text = (
                     f'pod_annotations of the runtime {runtime.name} holds "{pattern}", which matches {prefix}…: '
                     "whoever may create a Pod gets any device by an annotation"
@@ -78,7 +80,7 @@ def missing(host: Host, runtime: Runtime) -> Iterator[Finding]:
 
 def _program(host: Host, place: Place, runtime: Runtime) -> str:
     """The low-level runtime of a runtime; containerd looks for runc in the daemon's PATH where none is named."""
-    named = runtime.path or ("runc" if runtime.type == tables.TYPE else "")
+    named = runtime.path or ("runc" if runtime.type == runtime_tables.TYPE else "")
     return host.find(named, path=place.daemon.path if place.daemon else "")
 
 

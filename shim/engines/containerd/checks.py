@@ -13,13 +13,13 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import annotation_lists, files, places
-from shim.engines.texts import tomltext
+from shim.engines.containerd import annotation_lists, config_files, location
+from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.engines.containerd.files import File, Merged
+    from shim.engines.containerd.config_files import File, Merged
     from shim.engines.model import Place, Registry, Runtime
     from shim.host.host import Host
 
@@ -46,7 +46,7 @@ _OF_VERSION_1 = {
 _SERVER = {"disable_tcp_service", "stream_server_address", "stream_server_port", "stream_idle_timeout"}
 _SERVER |= {"enable_tls_streaming", "x509_key_pair_streaming"}
 _OF_IMAGES = {"registry", "image_decryption", "max_concurrent_downloads", "image_pull_progress_timeout"}
-_CRI = (*files.CRI.values(), files.IMAGES)
+_CRI = (*config_files.CRI.values(), config_files.IMAGES)
 
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("SystemdCgroup", "NoPivotRoot", "NoNewKeyring", "enable_cdi", "enable_selinux"), bool),
@@ -60,7 +60,7 @@ _RUNTIMES = ("containerd", "runtimes")
 
 def faults(host: Host, place: Place, registry: Registry, name: str) -> list[Finding]:
     """What is wrong with a runtime in containerd's configuration. See `model.Engine`."""
-    merged = files.merged(host, place)
+    merged = config_files.merged(host, place)
     found = [*_other(host, place)]
     for file in merged.files:
         found += [*_unquoted(file), *_dead(file, merged, place), *_types(file, merged)]
@@ -80,8 +80,8 @@ def unread(place: Place, merged: Merged) -> Iterator[Finding]:
     """Files of a version that this containerd does not take: ENGINE_CONFIG_VERSION."""
     said = ".".join(map(str, place.version[:2]))
     for file in merged.files:
-        line = tomltext.line_of(file.text, ("version",))
-        known = 2 if place.version < (2,) else 3 if place.version < (2, 3) else files.LATEST
+        line = toml_edit.line_of(file.text, ("version",))
+        known = 2 if place.version < (2,) else 3 if place.version < (2, 3) else config_files.LATEST
         if place.version and file.version > known:
             text = f"it states version {file.version}, of which containerd {said} knows nothing; {known} is its latest"
             remedy = f"write it in version {known}; `containerd config default` shows how"
@@ -98,20 +98,20 @@ def disabled(merged: Merged) -> Iterator[Finding]:
         listed = file.document.get("disabled_plugins")
         for name in [one for one in _CRI if isinstance(listed, list) and one in listed]:
             text = f'disabled_plugins holds "{name}": nothing reads the runtimes, and Kubernetes gets no answer'
-            line = tomltext.line_of(file.text, ("disabled_plugins",))
+            line = toml_edit.line_of(file.text, ("disabled_plugins",))
             remedy = f'take "{name}" out of disabled_plugins, then restart containerd'
             yield Finding("CRI_DISABLED", text, remedy, path=file.path, line=line)
 
 
 def _other(host: Host, place: Place) -> Iterator[Finding]:
-    running = places.daemons(host)
-    if running and not place.layout and all(places.configured(one) != place.config for one in running):
-        text = f"containerd (process {running[0].pid}) reads {places.configured(running[0])}, not this file"
+    running = location.daemons(host)
+    if running and not place.layout and all(location.configured(one) != place.config for one in running):
+        text = f"containerd (process {running[0].pid}) reads {location.configured(running[0])}, not this file"
         yield Finding("ENGINE_CONFIG_OTHER", text, path=place.config)
 
 
 def _unquoted(file: File) -> Iterator[Finding]:
-    found = tomltext.unquoted_header(file.text)
+    found = toml_edit.unquoted_header(file.text)
     if found:
         line, header, right = found
         text = f"{header} opens a table at each dot, and containerd reads none of them; it should be {right}"
@@ -120,10 +120,10 @@ def _unquoted(file: File) -> Iterator[Finding]:
 
 def _dead(file: File, merged: Merged, place: Place) -> Iterator[Finding]:
     own = file.version if place.version >= (2, 3) else merged.version
-    for name in files.table(file.document, ("plugins",)):
+    for name in config_files.table(file.document, ("plugins",)):
         for key, right in _right_names(file, name, own, merged.modern):
             keys = ("plugins", name, key) if key else ("plugins", name)
-            line = tomltext.line_of(file.text, keys)
+            line = toml_edit.line_of(file.text, keys)
             text = (
                 f"[{_header(*keys)}] counts for nothing: version {max(own, 1)} of the file calls it [{_header(*right)}]"
             )
@@ -141,25 +141,25 @@ def _right_names(file: File, name: str, version: int, modern: bool) -> Iterator[
         if not modern and (name in short or name.startswith("io.containerd.cri.v1.")):
             yield "", ("plugins", short.get(name, "cri"))
     elif name in _OF_VERSION_1:
-        yield "", ("plugins", files.cri(version) if name == "cri" else _OF_VERSION_1[name])
+        yield "", ("plugins", config_files.cri(version) if name == "cri" else _OF_VERSION_1[name])
     elif version == 2 and name.startswith("io.containerd.cri.v1.") and not modern:
-        yield "", ("plugins", files.CRI[2])
-    elif version > 2 and name == files.CRI[2]:
-        for key in files.table(file.document, ("plugins", name)):
+        yield "", ("plugins", config_files.CRI[2])
+    elif version > 2 and name == config_files.CRI[2]:
+        for key in config_files.table(file.document, ("plugins", name)):
             if key not in _SERVER:
                 yield key, _of_version_3(key)
 
 
 def _of_version_3(key: str) -> tuple[str, ...]:
     if key == "sandbox_image":
-        return "plugins", files.IMAGES, "pinned_images"
-    return "plugins", files.IMAGES if key in _OF_IMAGES else files.CRI[3], key
+        return "plugins", config_files.IMAGES, "pinned_images"
+    return "plugins", config_files.IMAGES if key in _OF_IMAGES else config_files.CRI[3], key
 
 
 def _types(file: File, merged: Merged) -> Iterator[Finding]:
     for key in ("imports", "disabled_plugins", "required_plugins"):
         yield from _type(file, (key,), file.document.get(key), list)
-    for name in files.CRI.values() if merged.modern else (merged.cri,):
+    for name in config_files.CRI.values() if merged.modern else (merged.cri,):
         for keys, value in _leaves(("plugins", name), file.plugin(name)):
             if keys[-1] in _TYPES:
                 yield from _type(file, keys, value, _TYPES[keys[-1]])
@@ -169,7 +169,7 @@ def _type(file: File, keys: tuple[str, ...], value: Any, wanted: type) -> Iterat
     is_mixed = isinstance(value, list) and any(not isinstance(one, str) for one in value)
     if value is not None and (type(value) is not wanted or is_mixed):
         text = f"{keys[-1]} is {_shown(value)}; it must be {_NAMES[wanted]}"
-        yield Finding("CONFIG_TYPE", text, path=file.path, line=tomltext.line_of(file.text, keys))
+        yield Finding("CONFIG_TYPE", text, path=file.path, line=toml_edit.line_of(file.text, keys))
 
 
 def _leaves(keys: tuple[str, ...], table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -189,16 +189,18 @@ def _without_type(runtime: Runtime) -> Iterator[Finding]:
 def _unused(host: Host, place: Place, merged: Merged) -> Iterator[Finding]:
     """Files that look like drop-ins, register a runtime, and are read by nobody."""
     here = posixpath.dirname(place.config)
-    patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{places.DROP_IN}"]
-    patterns += [] if places.is_template(place) or not place.drop_in else [f"{posixpath.dirname(place.drop_in)}/*.toml"]
+    patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{location.DROP_IN}"]
+    patterns += (
+        [] if location.is_template(place) or not place.drop_in else [f"{posixpath.dirname(place.drop_in)}/*.toml"]
+    )
     read = {file.path for file in merged.files}
     for path in sorted({path for pattern in patterns for path in host.glob(pattern)} - read):
         try:
-            file = files.file_at(host, path)
+            file = config_files.file_at(host, path)
         except CdiError:
             continue  # nobody reads it, so nobody minds
-        plugins = [file.plugin(one) for one in files.CRI.values()] if file else []
-        names = sorted({name for plugin in plugins for name in files.table(plugin, _RUNTIMES)})
+        plugins = [file.plugin(one) for one in config_files.CRI.values()] if file else []
+        names = sorted({name for plugin in plugins for name in config_files.table(plugin, _RUNTIMES)})
         if names:
             text = f"nothing that containerd reads imports it, so that its runtimes are not there: {', '.join(names)}"
             yield Finding("DROP_IN_UNUSED", text, path=path)
@@ -207,13 +209,13 @@ def _unused(host: Host, place: Place, merged: Merged) -> Iterator[Finding]:
 def _lost(merged: Merged, registry: Registry) -> Iterator[Finding]:
     holders = [one for one in merged.files if merged.cri in one.document.get("plugins", {})]
     for file in holders[:-1]:
-        names = sorted(files.table(file.plugin(merged.cri), _RUNTIMES).keys() - registry.runtimes.keys())
+        names = sorted(config_files.table(file.plugin(merged.cri), _RUNTIMES).keys() - registry.runtimes.keys())
         if names:
             text = (
                 f"its runtimes are not there: {', '.join(names)}. containerd 1.x takes the whole CRI section from "
                 f"{holders[-1].path}, which is read after it"
             )
-            line = tomltext.line_of(file.text, ("plugins", merged.cri, *_RUNTIMES, names[0]))
+            line = toml_edit.line_of(file.text, ("plugins", merged.cri, *_RUNTIMES, names[0]))
             remedy = f"move all CRI settings into {holders[-1].path}, or all into this file"
             yield Finding("RUNTIME_LOST", text, remedy, path=file.path, line=line)
 
@@ -235,7 +237,7 @@ def _cdi(place: Place, merged: Merged, registry: Registry) -> Iterator[Finding]:
         said = ".".join(map(str, place.version))
         text = f"containerd {said} has no CDI support of its own"
         remedy = "the runtime shim does not need it; containerd 1.7 is the first that has it"
-        if files.table(merged.document, ("plugins", merged.cri)).get("enable_cdi"):
+        if config_files.table(merged.document, ("plugins", merged.cri)).get("enable_cdi"):
             yield Finding("CDI_UNSUPPORTED", f"enable_cdi does nothing: {text}", remedy, path=place.config)
             return
     else:

@@ -28,10 +28,10 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import hooksd, layers, sources
+from shim.engines import oci_hooks, sources, toml_layers
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,8 +90,8 @@ def read(host: Host, place: Place) -> Registry:
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
     """
-    found = layers.read(host, _files(host, place), _MAPS)
-    document = layers.merge(found, _MAPS)
+    found = toml_layers.read(host, _files(host, place), _MAPS)
+    document = toml_layers.merge(found, _MAPS)
     settings = _table(document, ("crio", "runtime"))
     built_in = "crun" if not place.version or place.version >= _CRUN_IS_DEFAULT else "runc"
     written = settings.get("default_runtime")
@@ -107,7 +107,7 @@ def read(host: Host, place: Place) -> Registry:
         files=[one.path for one in found],
     )
     registry.low_level = _program(host, place, registry.runtimes.get(registry.default), registry.default)
-    registry.findings = [*layers.mistyped(found, checks.TYPES, "CRI-O"), *checks.dead_tables(found)]
+    registry.findings = [*toml_layers.mistyped(found, checks.TYPES, "CRI-O"), *checks.dead_tables(found)]
     return registry
 
 
@@ -133,7 +133,7 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[
         *checks.unused(host, place, registry, name),
         *checks.copies(registry),
         *checks.missing_default(registry),
-        *hooksd.doubles(hooksd.read(host, hooks), ""),
+        *oci_hooks.doubles(oci_hooks.read(host, hooks), ""),
     ]
     if name in registry.runtimes:
         found += checks.dropped(registry.runtimes[name])
@@ -163,7 +163,7 @@ def _files(host: Host, place: Place) -> list[str]:
 
 
 def _table(document: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    found = tomltext.get(document, keys)
+    found = toml_edit.get(document, keys)
     return found if isinstance(found, dict) else {}
 
 
@@ -173,7 +173,7 @@ def _list(table: dict[str, Any], key: str, default: list[str]) -> list[str]:
 
 
 def _runtimes(
-    host: Host, place: Place, found: list[layers.Layer], document: dict[str, Any], built_in: str
+    host: Host, place: Place, found: list[toml_layers.Layer], document: dict[str, Any], built_in: str
 ) -> dict[str, Runtime]:
     manager = _option(place.daemon, "--cgroup-manager") or _table(document, _RUNTIMES[:2]).get("cgroup_manager")
     is_systemd = (manager or "systemd") == "systemd"
@@ -184,7 +184,7 @@ def _runtimes(
     runtimes = {}
     for name, table in tables.items():
         if isinstance(table, dict):
-            layer = layers.last(found, (*_RUNTIMES, name))
+            layer = toml_layers.last(found, (*_RUNTIMES, name))
             path, kind = str(table.get("runtime_path") or ""), str(table.get("runtime_type") or "")
             file, line = (layer.path, layer.line((*_RUNTIMES, name))) if layer else ("", 0)
             runtimes[name] = Runtime(name, path, kind, is_systemd, table, file, line)

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import Finding
-from shim.engines import layers
+from shim.engines import toml_layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,21 +34,21 @@ TYPES: dict[tuple[str, ...], Any] = {
     ("crio", "runtime", "default_runtime"): str,
     ("crio", "runtime", "cgroup_manager"): str,
     ("crio", "runtime", "conmon"): str,
-    ("crio", "runtime", "cdi_spec_dirs"): layers.LIST,
-    ("crio", "runtime", "hooks_dir"): layers.LIST,
+    ("crio", "runtime", "cdi_spec_dirs"): toml_layers.LIST,
+    ("crio", "runtime", "hooks_dir"): toml_layers.LIST,
     (*_RUNTIMES, "*"): dict,
-    (*_RUNTIMES, "*", "monitor_env"): layers.LIST,
-    (*_RUNTIMES, "*", "allowed_annotations"): layers.LIST,
+    (*_RUNTIMES, "*", "monitor_env"): toml_layers.LIST,
+    (*_RUNTIMES, "*", "allowed_annotations"): toml_layers.LIST,
     (*_RUNTIMES, "*", "default_annotations"): dict,
     **{(*_RUNTIMES, "*", key): str for key in _TEXTS},
     **{(*_RUNTIMES, "*", key): bool for key in _FLAGS},
 }
 
 
-def dead_tables(found: Iterable[layers.Layer]) -> Iterator[Finding]:
+def dead_tables(found: Iterable[toml_layers.Layer]) -> Iterator[Finding]:
     """Tables of runtimes, and default runtimes, in places where CRI-O looks for none."""
     for layer in found:
-        for keys in layers.tables_with(layer.document, "runtime_path"):
+        for keys in toml_layers.tables_with(layer.document, "runtime_path"):
             if keys[:3] == _RUNTIMES and len(keys) > 4:
                 right = f'[crio.runtime.runtimes."{".".join(keys[3:])}"]'
                 text = f"[{'.'.join(keys)}]: each dot opens a table here, so that {right} has no runtime_path"
@@ -57,7 +57,7 @@ def dead_tables(found: Iterable[layers.Layer]) -> Iterator[Finding]:
                 right = f"[crio.runtime.runtimes.{keys[-1] if keys else 'NAME'}]"
                 text = f"CRI-O passes over [{'.'.join(keys)}]: runtimes stand in [crio.runtime.runtimes.NAME]"
                 yield Finding("CONFIG_DEAD_SECTION", text, f"write {right}", path=layer.path, line=layer.line(keys))
-        for keys in layers.tables_with(layer.document, "default_runtime"):
+        for keys in toml_layers.tables_with(layer.document, "default_runtime"):
             if keys != _RUNTIMES[:2]:
                 here = f"[{'.'.join(keys)}]" if keys else "no table"
                 text = f"CRI-O passes over default_runtime in {here}: it stands in [crio.runtime]"
@@ -83,11 +83,11 @@ def unused(host: Host, place: Place, registry: Registry, name: str) -> Iterator[
     keys = (*_RUNTIMES, name)
     directory = place.drop_in.rpartition("/")[0]
     beside = [path for depth in ("*.conf", "*/*.conf") for path in host.glob(f"/etc/crio/{depth}")]
-    for layer in layers.setting(host, sorted({*beside} - set(registry.files)), keys, (_RUNTIMES,)):
+    for layer in toml_layers.setting(host, sorted({*beside} - set(registry.files)), keys, (_RUNTIMES,)):
         text = f"CRI-O does not read this file: its drop-ins lie in {directory}"
         yield Finding("DROP_IN_UNUSED", text, f"move it to {directory}", path=layer.path, line=layer.line(keys))
     winner = registry.runtimes.get(name)
-    for layer in layers.setting(host, [place.drop_in], keys, (_RUNTIMES,)):
+    for layer in toml_layers.setting(host, [place.drop_in], keys, (_RUNTIMES,)):
         if winner and winner.file != place.drop_in:
             text = f"{winner.file}, line {winner.line}, comes later and replaces the whole table of {name}"
             remedy = f"remove that table, or give {place.drop_in} a name that sorts behind that file's"

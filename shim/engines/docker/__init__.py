@@ -27,8 +27,8 @@ from shim.engines import sources
 from shim.engines.docker import api, checks
 from shim.engines.docker import flags as command_line
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
-from shim.engines.texts import jsontext
-from shim.engines.texts.edits import decoded
+from shim.engines.texts import json_edit
+from shim.engines.texts.editing import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ def read(host: Host, place: Place) -> Registry:
     """
     data = host.read(place.config)
     text = decoded(data, place.config)
-    document = jsontext.loads(text, place.config)
+    document = json_edit.loads(text, place.config)
     flags = command_line.given(host, place)
     registry = Registry(document=document, files=[place.config] if data is not None else [])
     registry.default = _text(document.get("default-runtime")) or _last(flags, "default-runtime") or "runc"
@@ -235,7 +235,7 @@ def _runtimes(document: dict[str, Any], text: str, flags: list[Flag], place: Pla
     entries = document.get("runtimes")
     for name, table in entries.items() if isinstance(entries, dict) else ():
         if isinstance(table, dict):
-            line = jsontext.line_of(text, ("runtimes", name))
+            line = json_edit.line_of(text, ("runtimes", name))
             found[name] = _runtime(name, table, systemd, place.config, line)
     return found
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import Finding
-from shim.engines.texts import jsontext
+from shim.engines.texts import json_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -70,10 +70,10 @@ def types(document: dict[str, Any], text: str, place: Place) -> Iterator[Finding
             if field.lower() in names
         ]
     for keys, kind in wanted:
-        value = jsontext.get(document, keys)
+        value = json_edit.get(document, keys)
         if value is not None and not _is(value, kind):
             said = f"{'.'.join(keys)} must be {kind}, and is {_named(value)}; dockerd does not start with it"
-            yield Finding("CONFIG_TYPE", said, path=place.config, line=jsontext.line_of(text, keys))
+            yield Finding("CONFIG_TYPE", said, path=place.config, line=json_edit.line_of(text, keys))
 
 
 def _is(value: Any, kind: str) -> bool:
@@ -93,7 +93,7 @@ def spelling(registry: Registry, place: Place, text: str) -> Iterator[Finding]:
     for key in registry.document:
         if key.lower() in _KEYS and key not in _KEYS:
             said = f"dockerd knows no key {key}, and does not start with it: it is written {key.lower()}"
-            line = jsontext.line_of(text, (key,))
+            line = json_edit.line_of(text, (key,))
             yield Finding("CONFIG_DEAD_SECTION", said, f"write {key.lower()}", path=place.config, line=line)
 
 
@@ -102,7 +102,7 @@ def flags(given: Sequence[Flag], registry: Registry, place: Place, text: str) ->
     for key in dict.fromkeys(flag.key for flag in given):
         if key in registry.document and key != "runtimes":
             flag = next(one for one in given if one.key == key)
-            yield on_both(flag, place, jsontext.line_of(text, (key,)))
+            yield on_both(flag, place, json_edit.line_of(text, (key,)))
 
 
 def on_both(flag: Flag, place: Place, line: int = 0) -> Finding:
@@ -124,7 +124,7 @@ def default(registry: Registry, place: Place, text: str) -> Iterator[Finding]:
         said = (
             f"default-runtime is {registry.default}, so that dockerd does not start: it is not there; there are {there}"
         )
-        line = jsontext.line_of(text, ("default-runtime",))
+        line = json_edit.line_of(text, ("default-runtime",))
         yield Finding("HANDLER_MISSING", said, "register it, or take default-runtime out", path=place.config, line=line)
 
 
@@ -175,7 +175,7 @@ def builds(registry: Registry, name: str, place: Place, text: str) -> Iterator[F
             f"{name} is the default runtime, but not of `docker build`: BuildKit runs `RUN` lines with runc, whatever "
             "default-runtime says, and passes no device"
         )
-        line = jsontext.line_of(text, ("default-runtime",))
+        line = json_edit.line_of(text, ("default-runtime",))
         yield Finding("BUILDKIT_RUNTIME", said, path=place.config, line=line)
 
 

@@ -25,10 +25,10 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import hooksd, launcher, layers
+from shim.engines import launcher, oci_hooks, toml_layers
 from shim.engines.model import Edit, Place, Put, Registry, Runtime
 from shim.engines.podman import checks, programs
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def read(host: Host, place: Place) -> Registry:
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
     """
-    found = layers.read(host, _files(host, place), _MAPS)
-    document = layers.merge(found, _MAPS)
+    found = toml_layers.read(host, _files(host, place), _MAPS)
+    document = toml_layers.merge(found, _MAPS)
     engine = _table(document, ("engine",))
     manager = engine.get("cgroup_manager")
     spec_dirs = names(found, "cdi_spec_dirs", _SPEC_DIRS) if _is_at_least(place, _READS_SPEC_DIRS) else [*_SPEC_DIRS]
@@ -108,7 +108,7 @@ def read(host: Host, place: Place) -> Registry:
     default = registry.runtimes.get(registry.default)
     registry.low_level = host.find(default.path) if default else host.find(written) if written else ""
     appends = not place.version or place.version >= _APPENDS
-    hooks = hooksd.read(host, names(found, "hooks_dir", _HOOKS))
+    hooks = oci_hooks.read(host, names(found, "hooks_dir", _HOOKS))
     registry.hook = next((hook.path for hook in hooks if hook.is_ours), "")
     registry.findings = [*checks.mistyped(found, appends=appends), *checks.dead(found)]
     return registry
@@ -137,8 +137,8 @@ def hook_edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> 
     """
     programs.refuse_hook(host)
     directory = _hooks_directory(host)
-    there = names(layers.read(host, registry.files, _MAPS), "hooks_dir", _HOOKS)
-    result = [Edit(f"{directory}/{_HOOK}", "text", head=hooksd.precreate(wanted.path)), *programs.record(host)]
+    there = names(toml_layers.read(host, registry.files, _MAPS), "hooks_dir", _HOOKS)
+    result = [Edit(f"{directory}/{_HOOK}", "text", head=oci_hooks.precreate(wanted.path)), *programs.record(host)]
     if directory not in there:
         key = Put(("engine", "hooks_dir"), [*there, directory])
         result.append(Edit(place.drop_in or place.config, "toml", (key,), head=_HEAD))
@@ -147,14 +147,14 @@ def hook_edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> 
 
 def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
     """What is wrong with a runtime in this configuration: lists without it, files that do not count, hooks."""
-    found = layers.read(host, registry.files, _MAPS)
-    hooks = hooksd.read(host, names(found, "hooks_dir", _HOOKS))
+    found = toml_layers.read(host, registry.files, _MAPS)
+    hooks = oci_hooks.read(host, names(found, "hooks_dir", _HOOKS))
     is_there = name in registry.runtimes and registry.runtimes[name].file != ""
     result = [
         *checks.other_file(host, place, {_VENDOR, _ADMIN, _own(host)}),
         *checks.unused(host, place, registry, name),
         *checks.missing_default(host, registry),
-        *hooksd.doubles(hooks, name if is_there else ""),
+        *oci_hooks.doubles(hooks, name if is_there else ""),
         *programs.faults(host, name if is_there else "", hooks),
     ]
     if is_there:
@@ -173,7 +173,7 @@ def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
     return f"ask by `podman run {runtime}--annotation cdi.k8s.io/x=KIND=NAME …`"
 
 
-def names(found: Iterable[layers.Layer], key: str, default: Sequence[str] | None = None) -> list[str]:
+def names(found: Iterable[toml_layers.Layer], key: str, default: Sequence[str] | None = None) -> list[str]:
     """What a list of texts of [engine] comes to.
 
     Arguments:
@@ -234,12 +234,12 @@ def _sorted_drop_ins(host: Host, own: list[str]) -> list[str]:
 
 
 def _table(document: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    found = tomltext.get(document, keys)
+    found = toml_edit.get(document, keys)
     return found if isinstance(found, dict) else {}
 
 
 def _runtimes(
-    host: Host, found: list[layers.Layer], document: dict[str, Any], systemd: bool | None
+    host: Host, found: list[toml_layers.Layer], document: dict[str, Any], systemd: bool | None
 ) -> dict[str, Runtime]:
     """Those of the files, and those of the built-in ones that are installed."""
     built_in = {name: _built_in(host, name) for name in _SEARCHED}
@@ -249,7 +249,7 @@ def _runtimes(
             # the first that exists, else the name in PATH
             candidates = [str(path) for path in paths]
             path = next(filter(host.exists, candidates), "") or host.find(name) or next(iter(candidates), "")
-            layer = layers.last(found, (*_RUNTIMES, name))
+            layer = toml_layers.last(found, (*_RUNTIMES, name))
             file, line = (layer.path, layer.line((*_RUNTIMES, name))) if layer else ("", 0)
             runtimes[name] = Runtime(name, path, "", systemd, {"paths": candidates}, file, line)
     return runtimes
@@ -267,8 +267,8 @@ def _lists(host: Host, place: Place, name: str, low_level: str) -> dict[str, lis
         name: the runtime.
         low_level: what is behind it; where that is not known, podman's default runtime.
     """
-    without_us = layers.read(host, _files(host, place, without=place.drop_in), _MAPS)
-    default = _table(layers.merge(without_us, _MAPS), ("engine",)).get("runtime")
+    without_us = toml_layers.read(host, _files(host, place, without=place.drop_in), _MAPS)
+    default = _table(toml_layers.merge(without_us, _MAPS), ("engine",)).get("runtime")
     if default == name or not default:
         default = next((one for one in _SEARCHED if _built_in(host, one)), _SEARCHED[0])
     behind = posixpath.basename(low_level or str(default))

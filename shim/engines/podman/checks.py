@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import Finding
-from shim.engines import layers
+from shim.engines import toml_layers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -21,7 +21,7 @@ _RUNTIMES = ("engine", "runtimes")
 _LISTS = ("runtime_supports_json", "runtime_supports_nocgroup", "runtime_supports_kvm", "hooks_dir", "cdi_spec_dirs")
 
 
-def mistyped(found: Iterable[layers.Layer], *, appends: bool) -> Iterator[Finding]:
+def mistyped(found: Iterable[toml_layers.Layer], *, appends: bool) -> Iterator[Finding]:
     """Values of a type at which podman stops.
 
     Arguments:
@@ -31,19 +31,19 @@ def mistyped(found: Iterable[layers.Layer], *, appends: bool) -> Iterator[Findin
     types: dict[tuple[str, ...], Any] = {
         ("engine",): dict,
         _RUNTIMES: dict,
-        (*_RUNTIMES, "*"): layers.LIST,
+        (*_RUNTIMES, "*"): toml_layers.LIST,
         ("engine", "runtime"): str,
         ("engine", "cgroup_manager"): str,
-        **{("engine", key): layers.APPENDING if appends else layers.LIST for key in _LISTS},
+        **{("engine", key): toml_layers.APPENDING if appends else toml_layers.LIST for key in _LISTS},
     }
-    return layers.mistyped(found, types, "podman")
+    return toml_layers.mistyped(found, types, "podman")
 
 
-def dead(found: Iterable[layers.Layer]) -> Iterator[Finding]:
+def dead(found: Iterable[toml_layers.Layer]) -> Iterator[Finding]:
     """Keys about runtimes in places, or in a spelling, in which podman looks for none."""
     for layer in found:
         for key in ("runtime", "runtimes"):
-            for keys in layers.tables_with(layer.document, key):
+            for keys in toml_layers.tables_with(layer.document, key):
                 if keys not in {("engine",), _RUNTIMES}:
                     where = f"[{'.'.join(keys)}]" if keys else "no table"
                     right = "[engine.runtimes]" if key == "runtimes" else "[engine]"
@@ -73,7 +73,7 @@ def unused(host: Host, place: Place, registry: Registry, name: str) -> Iterator[
         return
     keys = (*_RUNTIMES, name)
     beside = host.glob(f"{place.drop_in.rpartition('/')[0]}/*")
-    for layer in layers.setting(host, [path for path in beside if path not in registry.files], keys, (_RUNTIMES,)):
+    for layer in toml_layers.setting(host, [path for path in beside if path not in registry.files], keys, (_RUNTIMES,)):
         text, remedy = "podman does not read this file: names of drop-ins end in .conf", "give it such a name"
         yield Finding("DROP_IN_UNUSED", text, remedy, path=layer.path, line=layer.line(keys))
 
@@ -87,7 +87,7 @@ def missing_default(host: Host, registry: Registry) -> Iterator[Finding]:
 
 
 def lost_names(
-    found: Iterable[layers.Layer], lists: dict[str, tuple[list[str], list[str]]], name: str
+    found: Iterable[toml_layers.Layer], lists: dict[str, tuple[list[str], list[str]]], name: str
 ) -> Iterator[Finding]:
     """Lists in which names are missing.
 
@@ -104,7 +104,7 @@ def lost_names(
     found = list(found)
     for key, (wanted, there) in lists.items():
         lost = [one for one in wanted if one not in there]
-        layer = layers.last(found, ("engine", key))
+        layer = toml_layers.last(found, ("engine", key))
         path, line = (layer.path, layer.line(("engine", key))) if layer else ("", 0)
         if name in lost:
             yield Finding("RUNTIME_JSON", f"{name} is not in {key}: {effects[key]}", path=path, line=line)

@@ -17,7 +17,7 @@ from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS, Program, versi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shim.engines.hooksd import HookFile
+    from shim.engines.oci_hooks import HookFile
     from shim.host.host import Host
 
 _HAS_DEVICE = (4, 1)  # `podman run --device VENDOR/CLASS=NAME`

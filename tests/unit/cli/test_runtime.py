@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from shim.cli import runtime as cli_runtime
 from shim.cli import shim as command
-from shim.engines import known, launcher, records
+from shim.engines import launcher, table, undo_records
 from shim.host import abilities
 from shim.host.host import Daemon, Host
 
@@ -45,7 +45,7 @@ class Machine:
 
 @pytest.fixture
 def machine(trusted_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setattr(records, "SYSTEM_DIRECTORY", str(trusted_path / "state"))
+    monkeypatch.setattr(undo_records, "SYSTEM_DIRECTORY", str(trusted_path / "state"))
     monkeypatch.setattr(launcher, "LINKS", str(trusted_path / "links"))
     monkeypatch.setattr(abilities, "RECORD", str(trusted_path / "abilities"))
     shim = trusted_path / "shim"
@@ -203,7 +203,7 @@ def test_auto_leaves_out_the_containerd_that_works_for_docker_alone(
         ]
     )
     monkeypatch.setattr(cli_runtime, "Host", lambda: host)
-    monkeypatch.setattr(known, "found", lambda _: [known.ENGINES["containerd"], known.ENGINES["docker"]])
+    monkeypatch.setattr(table, "found", lambda _: [table.ENGINES["containerd"], table.ENGINES["docker"]])
     done = CliRunner().invoke(command, ["runtime", "configure", "--path", str(machine.shim)])
     assert done.exit_code == 0, done.output
     assert "containerd: left out" in done.stdout

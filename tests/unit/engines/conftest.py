@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from unit.engines import trees
 
-from shim.engines import records
+from shim.engines import undo_records
 from shim.host.host import Host
 
 
@@ -32,7 +32,7 @@ def shim_path(trusted_path: Path, launcher: Path) -> Path:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Records lie in a directory of the test's own."""
     place = tmp_path / "state"
-    monkeypatch.setattr(records, "SYSTEM_DIRECTORY", str(place))
+    monkeypatch.setattr(undo_records, "SYSTEM_DIRECTORY", str(place))
     yield place
 
 

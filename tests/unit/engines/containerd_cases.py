@@ -11,9 +11,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from shim.engines.containerd import files, tables
+from shim.engines.containerd import config_files, runtime_tables
 from shim.engines.model import Place
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 from shim.host.host import Host
 
 _IMPORTS = ["a.toml", "b.toml", "d/*.toml", "d/../b.toml", "main.toml", "DIR/d/x*.toml", "DIR/b.toml", "none/*.toml"]
@@ -73,7 +73,7 @@ def _section(noise: random.Random, section: str) -> list[str]:
 
 def read(main: Path, program: str, version: tuple[int, ...]) -> dict[str, Any]:
     """What shim.engines reads from it."""
-    merged = files.merged(Host(), Place("containerd", str(main), program=program, version=version))
+    merged = config_files.merged(Host(), Place("containerd", str(main), program=program, version=version))
     return _important(merged)
 
 
@@ -84,15 +84,15 @@ def dumped(main: Path, program: str) -> dict[str, Any] | None:
     )
     if done.returncode or not done.stdout:
         return None
-    document = tomltext.loads(done.stdout)
-    return _important(files.Merged(document["version"], document["version"] > 2, document))
+    document = toml_edit.loads(done.stdout)
+    return _important(config_files.Merged(document["version"], document["version"] > 2, document))
 
 
-def _important(merged: files.Merged) -> dict[str, Any]:
-    plugin = files.table(merged.document, ("plugins", merged.cri))
+def _important(merged: config_files.Merged) -> dict[str, Any]:
+    plugin = config_files.table(merged.document, ("plugins", merged.cri))
     return {
-        "runtimes": {name: _said(one.table) for name, one in tables.runtimes(merged).items()},
-        "default": tables.default(merged),
+        "runtimes": {name: _said(one.table) for name, one in runtime_tables.runtimes(merged).items()},
+        "default": runtime_tables.default(merged),
         "selinux": plugin.get("enable_selinux", False),
         "disabled": set(merged.document.get("disabled_plugins", [])),
     }

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from shim.base.findings import Finding
 from shim.engines import containerd
 from shim.engines.model import Place, Wanted
-from shim.engines.texts.edits import apply
+from shim.engines.texts.editing import apply
 from shim.host.host import Daemon, Host
 
 CONFIG = "/etc/containerd/config.toml"

@@ -12,7 +12,7 @@ from unit.engines.toy import CONFIG, DROP_IN, Toy
 
 from shim.base import files
 from shim.base.findings import CdiError, Finding
-from shim.engines import configure, launcher, records
+from shim.engines import configure, launcher, undo_records
 from shim.engines.configure import Order, Outcome
 from shim.engines.model import Place, Registry
 from shim.host.host import Daemon, Host
@@ -59,7 +59,7 @@ class Machine:
     def files(self) -> dict[str, bytes | str]:
         """Everything below etc and the records; directories, too, except where records lie."""
         found: dict[str, bytes | str] = dict.fromkeys((str(path) for path in (self.root / "etc").rglob("*/")), "")
-        for top in (self.root / "etc", self.root / records.SYSTEM_DIRECTORY.lstrip("/")):
+        for top in (self.root / "etc", self.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")):
             for path in sorted(top.rglob("*")):
                 if path.is_symlink():
                     found[str(path)] = str(path.readlink())
@@ -289,8 +289,8 @@ def test_when_one_write_fails_the_others_are_taken_back(machine: Machine, toy: T
 
 
 def test_a_backup_that_cannot_be_kept_stops_it(machine: Machine, toy: Toy) -> None:
-    (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).parent.mkdir(parents=True)
-    (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).write_text("no directory")
+    (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).parent.mkdir(parents=True)
+    (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).write_text("no directory")
     before = machine.files()
     with pytest.raises(CdiError) as refused:
         machine.configure(toy)
@@ -309,7 +309,7 @@ def test_a_launcher_that_others_can_write_is_refused(machine: Machine, toy: Toy)
 
 def test_a_record_that_is_damaged_is_named(machine: Machine) -> None:
     machine.configure(Toy())
-    (record,) = (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
+    (record,) = (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
     record.write_text("{")
     with pytest.raises(CdiError, match=record.name) as refused:
         machine.remove(Toy())
@@ -320,7 +320,7 @@ def test_what_was_in_a_secret_file_is_kept_as_secret(machine: Machine) -> None:
     machine.config.write_bytes(BEFORE + b'\npassword = "x"\n')
     machine.config.chmod(0o600)
     machine.configure(Toy())
-    place = machine.root / records.SYSTEM_DIRECTORY.lstrip("/")
+    place = machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")
     assert {oct(stat.S_IMODE(path.stat().st_mode)) for path in place.iterdir()} == {"0o600"}
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     assert stat.S_IMODE(machine.config.stat().st_mode) == 0o600
@@ -351,7 +351,7 @@ def test_a_crash_in_the_middle_leaves_a_way_back(machine: Machine, toy: Toy, mon
             pass
         monkeypatch.setattr(files, "write", write)
         machine.remove(toy)
-        for path in (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.[0-9]"):
+        for path in (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.[0-9]"):
             path.unlink()  # a copy that no record names
         assert machine.files() == before, f"killed behind write {last}"
 
@@ -496,6 +496,6 @@ def test_what_images_can_ask_is_told_with_the_ways_that_there_are(
 
 def test_a_record_is_json_that_a_person_can_read(machine: Machine) -> None:
     machine.configure(Toy())
-    (record,) = (machine.root / records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
+    (record,) = (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
     said = json.loads(record.read_text())
     assert (said["engine"], said["name"], said["files"][0]["path"]) == ("toy", "shim", CONFIG)

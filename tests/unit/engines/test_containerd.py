@@ -8,7 +8,7 @@ from unit.engines.containerd_machine import CONFIG, SHIM, Machine, daemon, fault
 from shim.base.findings import CdiError
 from shim.engines import containerd
 from shim.engines.model import Wanted
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 from shim.host.host import Daemon
 
 K3S = "/var/lib/rancher/k3s/agent/etc/containerd"
@@ -213,7 +213,7 @@ def test_containerd_1_gets_the_table_in_its_main_file_and_keeps_runc() -> None:
     [(path, text)] = written(Machine({CONFIG: before}, (1, 6, 20))).items()
     assert path == CONFIG
     assert text.startswith(before)
-    runtimes = tomltext.loads(text)["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
+    runtimes = toml_edit.loads(text)["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
     assert runtimes == {
         "runc": {"runtime_type": "io.containerd.runc.v2"},
         "shim": {
@@ -288,7 +288,7 @@ def test_the_file_of_containerd_2_without_a_version_takes_a_drop_in_of_version_3
 def test_a_drop_in_that_states_no_version_gets_the_one_of_the_others() -> None:
     """From 2.3 on it would be of version 1."""
     after = written(Machine({CONFIG: "version = 3\n", DROP_IN: "# mine\n"}, (2, 3, 0)))
-    assert tomltext.loads(after[DROP_IN])["version"] == 3
+    assert toml_edit.loads(after[DROP_IN])["version"] == 3
 
 
 def test_a_drop_in_of_another_version_is_refused() -> None:
@@ -346,7 +346,7 @@ ShimCgroup = "/sys"
 
 
 def _new(text: str, version: tuple[int, ...] = (), wanted: Wanted = SHIM) -> dict[str, object]:
-    found = tomltext.loads(next(iter(written(Machine({CONFIG: text}, version), wanted).values())))["plugins"]
+    found = toml_edit.loads(next(iter(written(Machine({CONFIG: text}, version), wanted).values())))["plugins"]
     [plugin] = [one for one in found.values() if "containerd" in one]
     return dict(plugin["containerd"]["runtimes"]["shim"])
 
@@ -444,7 +444,7 @@ CDI = Wanted("shim", "/usr/bin/shim", cdi=True)
 
 
 def _plugin(text: str, name: str) -> dict[str, object]:
-    return dict(tomltext.loads(text)["plugins"][name])
+    return dict(toml_edit.loads(text)["plugins"][name])
 
 
 def test_the_default_changes_only_when_asked_for() -> None:

@@ -13,8 +13,8 @@ from unit.engines import containerd_cases
 
 from shim.engines import containerd
 from shim.engines.model import Place, Wanted
-from shim.engines.texts import tomltext
-from shim.engines.texts.edits import apply
+from shim.engines.texts import toml_edit
+from shim.engines.texts.editing import apply
 from shim.host.host import Host
 
 [PROGRAM] = programs.find("containerd")
@@ -52,7 +52,7 @@ def test_files_are_merged_as_containerd_merges_them(tmp_path: Path, versions: li
 
 def _dump(main: Path) -> dict[tuple[str, ...], Any]:
     done = subprocess.run([PROGRAM, "--config", main, "config", "dump"], capture_output=True, text=True, check=True)
-    document = tomltext.loads(done.stdout)
+    document = toml_edit.loads(done.stdout)
     del document["imports"]  # the files that were read, in any order
     return dict(_leaves(document))
 

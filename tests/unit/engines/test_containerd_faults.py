@@ -9,7 +9,7 @@ from unit.engines.containerd_machine import CONFIG, Machine, daemon, faults, wri
 
 from shim.engines import containerd
 from shim.engines.model import Place
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 from shim.host.host import Host
 
 GRPC, RUNTIME = "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
@@ -205,7 +205,7 @@ def test_prefixes_of_the_configuration_have_to_arrive_as_well() -> None:
     assert 'lacks "acme\\[.com*", "acme\\[.com*/*"' in found.text
     assert "cdi.k8s.io" not in found.text
     after = written(Machine({CONFIG: text, **ours}))
-    table = tomltext.loads(after[CONFIG])["plugins"][GRPC]["containerd"]["runtimes"]["shim"]
+    table = toml_edit.loads(after[CONFIG])["plugins"][GRPC]["containerd"]["runtimes"]["shim"]
     assert table["container_annotations"] == ["cdi.k8s.io/*", "acme\\[.com*", "acme\\[.com*/*"]
 
 

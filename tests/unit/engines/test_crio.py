@@ -11,7 +11,7 @@ from unit.engines.trees import LAUNCHER, Machine, tree
 from shim.base.findings import CdiError
 from shim.engines import crio
 from shim.engines.model import Wanted
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 from shim.host.host import Host
 
 DROP_IN = "/etc/crio/crio.conf.d/99-shim.conf"
@@ -23,7 +23,7 @@ def machine(name: str = "packaged-1.31", files: dict[str, str] | None = None, ve
 
 def table(of: Machine, wanted: Wanted = trees.WANTED) -> dict[str, Any]:
     """The table of the shim that configure writes."""
-    document = tomltext.loads(of.texts(wanted)[DROP_IN].decode())
+    document = toml_edit.loads(of.texts(wanted)[DROP_IN].decode())
     found: dict[str, Any] = document["crio"]["runtime"]["runtimes"]["shim"]
     return found
 

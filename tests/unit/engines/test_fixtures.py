@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shim.base.findings import ERROR, CdiError
-from shim.engines import configure, known, verify
+from shim.engines import configure, table, verify
 from shim.engines.configure import Order
 from shim.engines.model import Engine
 from shim.host.host import Host
@@ -22,7 +22,7 @@ PROGRAMS = ("usr/sbin/runc", "usr/bin/crun", "usr/bin/python3")
 
 
 def _cases(suffix: str) -> list[str]:
-    tops = (CONFIGS / f"{name}{suffix}" for name in known.ENGINES)
+    tops = (CONFIGS / f"{name}{suffix}" for name in table.ENGINES)
     return sorted(str(path.relative_to(CONFIGS)) for top in tops for path in top.glob("*"))
 
 
@@ -52,7 +52,7 @@ def _files(root: Path) -> dict[str, bytes | str]:
 
 def test_there_are_thirty_for_all_engines() -> None:
     engines = {case.partition("/")[0] for case in _cases("")}
-    assert engines == set(known.ENGINES)
+    assert engines == set(table.ENGINES)
     assert len(_cases("")) >= 30
     assert all((CONFIGS / case / "about").is_file() for case in _cases("") + _cases("-refused"))
 
@@ -62,7 +62,7 @@ def test_there_are_thirty_for_all_engines() -> None:
 def test_configure_verify_again_remove(case: str, trusted_path: Path, shim_path: Path) -> None:
     root = trusted_path / "root"
     host = _machine(case, root, shim_path)
-    engine: Engine = known.ENGINES[case.partition("/")[0]]
+    engine: Engine = table.ENGINES[case.partition("/")[0]]
     before = _files(root)
     found = engine.read(host, engine.locate(host))
     errors = {str(one) for one in verify.findings(host, engine, engine.locate(host), "shim") if one.level == ERROR}
@@ -96,7 +96,7 @@ def test_configure_verify_again_remove(case: str, trusted_path: Path, shim_path:
 def test_what_cannot_be_configured_is_told_and_left_alone(case: str, trusted_path: Path, shim_path: Path) -> None:
     root = trusted_path / "root"
     host = _machine(case, root, shim_path)
-    engine: Engine = known.ENGINES[case.partition("-refused/")[0]]
+    engine: Engine = table.ENGINES[case.partition("-refused/")[0]]
     expected = (CONFIGS / case / "about").read_text().split()[0].rstrip(":")
     before = _files(root)
     with pytest.raises(CdiError) as refused:

@@ -15,7 +15,7 @@ from shim.base.findings import CdiError
 from shim.engines import configure, podman
 from shim.engines.configure import Order
 from shim.engines.model import Wanted
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 from shim.host.host import Host
 
 DROP_IN = "/etc/containers/containers.conf.d/99-shim.conf"
@@ -35,7 +35,7 @@ def machine(
 def engine(of: Machine, wanted: Wanted = trees.WANTED) -> dict[str, Any]:
     """The table [engine] that configure writes."""
     (text,) = of.texts(wanted).values()
-    found: dict[str, Any] = tomltext.loads(text.decode())["engine"]
+    found: dict[str, Any] = toml_edit.loads(text.decode())["engine"]
     return found
 
 
@@ -368,7 +368,7 @@ def test_the_hook_is_the_file_of_the_documentation() -> None:
 )
 def test_its_directory_is_named_beside_those_that_were_read(text: str, directories: list[str]) -> None:
     of = machine(files={MAIN: text})
-    assert tomltext.loads(of.texts(steps="hook_edits")[DROP_IN].decode())["engine"] == {"hooks_dir": directories}
+    assert toml_edit.loads(of.texts(steps="hook_edits")[DROP_IN].decode())["engine"] == {"hooks_dir": directories}
     once = of.configured(steps="hook_edits")
     assert once.texts(steps="hook_edits") == {HOOK: once.host.read(HOOK)}
 

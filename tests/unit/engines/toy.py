@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from shim.base.findings import Finding
 from shim.engines.model import Add, Edit, Place, Put, Registry, Runtime, Wanted
-from shim.engines.texts import edits, tomltext
+from shim.engines.texts import editing, toml_edit
 from shim.host.host import Host
 
 CONFIG = "/etc/toy.toml"
@@ -41,7 +41,7 @@ class Toy:
             if data is None:
                 continue
             found.files.append(path)
-            said = tomltext.loads(edits.decoded(data, path), path)
+            said = toml_edit.loads(editing.decoded(data, path), path)
             for name, table in said.get("runtimes", {}).items():
                 found.runtimes[name] = Runtime(name, table["path"], table=table, file=path)
             found.default = said.get("default", found.default)

@@ -10,7 +10,7 @@ import pytest
 
 from shim.base.findings import Finding
 from shim.engines.model import Place, Registry, Wanted
-from shim.engines.texts import edits
+from shim.engines.texts import editing
 from shim.host.host import Daemon, Host
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -68,7 +68,7 @@ class Machine:
     def texts(self, wanted: Wanted = WANTED, steps: str = "edits") -> dict[str, bytes]:
         """The files as they are after the edits that register the runtime."""
         described = getattr(self.engine, steps)(self.host, self.place, self.read(), wanted)
-        return edits.apply(described, {one.path: self.host.read(one.path) for one in described})
+        return editing.apply(described, {one.path: self.host.read(one.path) for one in described})
 
     def configured(self, wanted: Wanted = WANTED, steps: str = "edits") -> Machine:
         """The same machine with these edits made."""

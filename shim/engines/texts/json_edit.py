@@ -1,4 +1,4 @@
-"""Change single keys of a JSON text, and leave every other byte as it is. The twin of `tomltext`.
+"""Change single keys of a JSON text, and leave every other byte as it is. The twin of `toml_edit`.
 
 A new key comes behind the last one of its object and is written as its neighbours are: on a line of its own with their
 indentation, or beside them on the same line. Taking it out again restores the former text exactly, because a key goes
@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.texts.jsonscan import BLANKS, Node, NotJson, line_at, scan
+from shim.engines.texts.json_scan import BLANKS, Node, NotJson, line_at, scan
 from shim.engines.texts.values import get, put_in, same, take_out
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shim.engines import hooksd
+from shim.engines import oci_hooks
 from shim.host.host import Host
 
 
@@ -23,7 +23,7 @@ def hook(program: str, *arguments: str, stage: str = "prestart") -> dict[str, ob
 
 def test_a_file_takes_the_place_of_one_of_the_same_name_in_an_earlier_directory() -> None:
     machine = host({"/a/1.json": hook("/x"), "/a/2.json": hook("/y"), "/b/1.json": hook("/z"), "/b/no.txt": "{}"})
-    assert [(one.path, one.program) for one in hooksd.read(machine, ["/a", "/b"])] == [
+    assert [(one.path, one.program) for one in oci_hooks.read(machine, ["/a", "/b"])] == [
         ("/a/2.json", "/y"),
         ("/b/1.json", "/z"),
     ]
@@ -31,7 +31,7 @@ def test_a_file_takes_the_place_of_one_of_the_same_name_in_an_earlier_directory(
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"hook": 1}', '{"hook": {}}', "[" * 100000])
 def test_a_file_that_says_nothing_is_left_out(text: str) -> None:
-    assert hooksd.read(host({"/a/1.json": text}), ["/a"]) == []
+    assert oci_hooks.read(host({"/a/1.json": text}), ["/a"]) == []
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,11 @@ def test_a_file_that_says_nothing_is_left_out(text: str) -> None:
     ],
 )
 def test_whose_hook_it_is(file: dict[str, object], is_ours: bool, is_vendors: bool) -> None:
-    (found,) = hooksd.read(host({"/a/1.json": file}), ["/a"])
+    (found,) = oci_hooks.read(host({"/a/1.json": file}), ["/a"])
     assert (found.is_ours, found.is_vendors) == (is_ours, is_vendors)
 
 
 def test_our_hook_is_known_again() -> None:
-    (found,) = hooksd.read(host({"/a/1.json": hooksd.precreate("/opt/bin/shim")}), ["/a"])
+    (found,) = oci_hooks.read(host({"/a/1.json": oci_hooks.precreate("/opt/bin/shim")}), ["/a"])
     assert found.is_ours
     assert found.arguments[0] == "shim"

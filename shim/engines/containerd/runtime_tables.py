@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shim.engines.containerd import files
+from shim.engines.containerd import config_files
 from shim.engines.model import Registry, Runtime
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.engines.containerd.files import Merged
+    from shim.engines.containerd.config_files import Merged
     from shim.engines.model import Place, Wanted
     from shim.host.host import Host
 
@@ -40,16 +40,19 @@ _EMPTY: tuple[Any, ...] = ("", 0, [], {})  # false counts as 0: what a key is th
 
 def runtimes(merged: Merged) -> dict[str, Runtime]:
     """The runtimes of a configuration, the built-in runc included, each with the place where it was registered last."""
-    plugin = files.table(merged.document, ("plugins", merged.cri))
-    engine = files.table(plugin, ("containerd",))
-    tables = {name: one for name, one in files.table(engine, ("runtimes",)).items() if isinstance(one, dict)}
+    plugin = config_files.table(merged.document, ("plugins", merged.cri))
+    engine = config_files.table(plugin, ("containerd",))
+    tables = {name: one for name, one in config_files.table(engine, ("runtimes",)).items() if isinstance(one, dict)}
     if merged.modern or not tables:
         tables["runc"] = {"runtime_type": TYPE, **tables.get("runc", {})}
     older = {"default": "default_runtime", "untrusted": "untrusted_workload_runtime"}
     for name, key in older.items():
-        if not merged.modern and files.table(engine, (key,)).get("runtime_type"):
+        if not merged.modern and config_files.table(engine, (key,)).get("runtime_type"):
             tables[name] = engine[key]
-    legacy = {**files.table(merged.document, ("plugins", "linux")), **files.table(merged.document, ("plugins", _FIRST))}
+    legacy = {
+        **config_files.table(merged.document, ("plugins", "linux")),
+        **config_files.table(merged.document, ("plugins", _FIRST)),
+    }
     return {
         name: _runtime(merged, name, older.get(name, ""), one, plugin, legacy) for name, one in sorted(tables.items())
     }
@@ -57,8 +60,8 @@ def runtimes(merged: Merged) -> dict[str, Runtime]:
 
 def default(merged: Merged) -> str:
     """The name of the default runtime."""
-    engine = files.table(merged.document, ("plugins", merged.cri, "containerd"))
-    if not merged.modern and files.table(engine, ("default_runtime",)).get("runtime_type"):
+    engine = config_files.table(merged.document, ("plugins", merged.cri, "containerd"))
+    if not merged.modern and config_files.table(engine, ("default_runtime",)).get("runtime_type"):
         return "default"
     name = engine.get("default_runtime_name")
     return name if isinstance(name, str) and name else "runc"
@@ -70,7 +73,7 @@ def registry(host: Host, place: Place, merged: Merged) -> Registry:
     found.files = [file.path for file in merged.files]
     if place.layout == "snap" and "$" in found.default:
         found.default = "runc"  # a variable, for which microk8s finds the value
-    plugin = files.table(merged.document, ("plugins", merged.cri))
+    plugin = config_files.table(merged.document, ("plugins", merged.cri))
     found.low_level = _low_level(host, place, found)
     found.cdi = _cdi(place, merged, _boolean(plugin.get("enable_cdi")))
     said = plugin.get("cdi_spec_dirs")
@@ -131,7 +134,7 @@ def set_keys(runtime: Runtime) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def _options(old: Runtime) -> dict[str, Any]:
-    said = files.table(old.table, ("options",)) if old.type != _FIRST else {}
+    said = config_files.table(old.table, ("options",)) if old.type != _FIRST else {}
     kept = {key: value for key, value in said.items() if key not in _PROGRAM and value not in _EMPTY}
     if old.type == _FIRST and old.table.get("runtime_root"):
         kept["Root"] = old.table["runtime_root"]
@@ -143,7 +146,7 @@ def _options(old: Runtime) -> dict[str, Any]:
 def _runtime(
     merged: Merged, name: str, older: str, table: dict[str, Any], plugin: dict[str, Any], legacy: dict[str, Any]
 ) -> Runtime:
-    options = files.table(table, ("options",))
+    options = config_files.table(table, ("options",))
     kind = _text(table.get("runtime_type"))
     path = _text(options.get("BinaryName"))
     cgroup = _boolean(options.get("SystemdCgroup"))
@@ -157,9 +160,9 @@ def _runtime(
 
 def place_of(merged: Merged, keys: tuple[str, ...]) -> tuple[str, int]:
     """File and line where a key of the CRI plugin is set last; "" and 0 when it is not set."""
-    names = {merged.cri, *files.CRI.values()} if merged.modern else {merged.cri}
+    names = {merged.cri, *config_files.CRI.values()} if merged.modern else {merged.cri}
     for file in reversed(merged.files):
-        line = max(tomltext.line_of(file.text, ("plugins", name, *keys)) for name in names)
+        line = max(toml_edit.line_of(file.text, ("plugins", name, *keys)) for name in names)
         if line:
             return file.path, line
     return "", 0

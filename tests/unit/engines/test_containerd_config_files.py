@@ -8,15 +8,15 @@ import pytest
 from unit.engines.containerd_machine import CONFIG, Machine, daemon
 
 from shim.base.findings import CdiError
-from shim.engines.containerd import files
+from shim.engines.containerd import config_files
 from shim.engines.model import Place
 
 GRPC, RUNTIME = "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
 
 
-def _merged(texts: dict[str, str], version: tuple[int, ...] = (), cwd: str = "") -> files.Merged:
+def _merged(texts: dict[str, str], version: tuple[int, ...] = (), cwd: str = "") -> config_files.Merged:
     running = daemon("containerd", cwd=cwd) if cwd else None
-    return files.merged(Machine(texts), Place("containerd", CONFIG, version=version, daemon=running))
+    return config_files.merged(Machine(texts), Place("containerd", CONFIG, version=version, daemon=running))
 
 
 ORDERS: dict[str, tuple[dict[str, str], list[str]]] = {
@@ -157,7 +157,7 @@ def test_a_version_that_nobody_knows(text: str) -> None:
 
 def test_k0s_merges_its_own_directory() -> None:
     texts = {"/etc/k0s/containerd.toml": "version = 2", "/etc/k0s/containerd.d/a.toml": f'[plugins."{GRPC}"]\nx = 1'}
-    merged = files.merged(Machine(texts), Place("containerd", "/etc/k0s/containerd.toml", layout="k0s"))
+    merged = config_files.merged(Machine(texts), Place("containerd", "/etc/k0s/containerd.toml", layout="k0s"))
     assert merged.document["plugins"] == {GRPC: {"x": 1}}
     assert [file.path for file in merged.files] == list(texts)
 
@@ -172,4 +172,4 @@ def test_k0s_merges_its_own_directory() -> None:
     ],
 )
 def test_what_a_pattern_covers(pattern: str, path: str, covered: bool) -> None:
-    assert files.covers(pattern, path) is covered
+    assert config_files.covers(pattern, path) is covered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shim.base.findings import CdiError
-from shim.engines.texts import templatetext
+from shim.engines.texts import template_edit
 
 BASES = ['{{ template "base" . }}', '{{template "base" .}}', '{{- template "base" . -}}']
 
@@ -14,16 +14,16 @@ BASES = ['{{ template "base" . }}', '{{template "base" .}}', '{{- template "base
 @pytest.mark.parametrize("around", ["{}\n", "# mine\n\n{}  \n\n[a]\nb = 1 # b\n", "x = 1\n{}", "{}\r\n[a]\r\n"])
 def test_a_key_comes_and_goes_and_nothing_else_changes(base: str, around: str) -> None:
     text = around.format(base)
-    new = templatetext.put(text, ("t", "k"), {"v": "1"})
-    assert templatetext.loads(new)["t"] == {"k": {"v": "1"}}
+    new = template_edit.put(text, ("t", "k"), {"v": "1"})
+    assert template_edit.loads(new)["t"] == {"k": {"v": "1"}}
     assert base in new
-    assert templatetext.put(new, ("t", "k"), {"v": "1"}) == new
-    assert templatetext.drop(new, ("t", "k")).split() == text.split()
-    assert templatetext.drop(text, ("t", "k")) == text
+    assert template_edit.put(new, ("t", "k"), {"v": "1"}) == new
+    assert template_edit.drop(new, ("t", "k")).split() == text.split()
+    assert template_edit.drop(text, ("t", "k")) == text
 
 
 def test_lines_are_numbered_as_in_the_template() -> None:
-    assert templatetext.plain(f"#\n{BASES[0]}\n[a]\n").splitlines()[2] == "[a]"
+    assert template_edit.plain(f"#\n{BASES[0]}\n[a]\n").splitlines()[2] == "[a]"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_lines_are_numbered_as_in_the_template() -> None:
 )
 def test_another_template_is_refused(text: str) -> None:
     with pytest.raises(CdiError) as refused:
-        templatetext.put(text, ("t", "k"), 1, "/t.tmpl")
+        template_edit.put(text, ("t", "k"), 1, "/t.tmpl")
     assert [
         (one.id in {"ENGINE_CONFIG_SHAPE", "ENGINE_CONFIG_SYNTAX"}, one.path) for one in refused.value.findings
     ] == [(True, "/t.tmpl")]

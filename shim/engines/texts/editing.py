@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
 from shim.engines.model import Add, Put
-from shim.engines.texts import jsontext, templatetext, tomltext, values
+from shim.engines.texts import json_edit, template_edit, toml_edit, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shim.engines.model import Edit, Keys
 
-_FORMS: dict[str, Any] = {"toml": tomltext, "json": jsontext, "template": templatetext}
+_FORMS: dict[str, Any] = {"toml": toml_edit, "json": json_edit, "template": template_edit}
 
 
 def decoded(data: bytes | None, path: str) -> str:
@@ -119,6 +119,6 @@ def _without_empty(form: Any, text: str, keys: Keys, old: str, path: str) -> str
     before = form.loads(old, path)
     while keys and form.get(before, keys) is None and form.get(form.loads(text, path), keys) == {}:
         text, keys = str(form.drop(text, keys, path)), keys[:-1]
-    if form is tomltext and keys not in dict(tomltext.headers(old)):
-        text = tomltext.drop_header(text, keys, path)
+    if form is toml_edit and keys not in dict(toml_edit.headers(old)):
+        text = toml_edit.drop_header(text, keys, path)
     return text

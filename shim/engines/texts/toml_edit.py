@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.texts.tomlscan import Statement, line_end, statements
+from shim.engines.texts.toml_scan import Statement, line_end, statements
 from shim.engines.texts.values import get, put_in, same, take_out
 
 if sys.version_info >= (3, 11):

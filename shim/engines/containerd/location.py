@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import files
+from shim.engines.containerd import config_files
 from shim.engines.model import Place
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
     """Find containerd's configuration. See `model.Engine`.
 
     Raises:
-        CdiError: ENGINE_CONFIG_OWNED for a named file that somebody else writes at each start; what `files.file_at`
-            raises, since the version and the imports of the main file decide where our keys go.
+        CdiError: ENGINE_CONFIG_OWNED for a named file that somebody else writes at each start; what
+            `config_files.file_at` raises, since the version and imports of the main file decide where our keys go.
     """
     running = daemons(host)
     daemon = next((one for one in running if not config or configured(one) == config), None)
@@ -117,7 +117,7 @@ def _refuse_owned(path: str, layout: str) -> None:
 
 def _takes(host: Host, path: str, version: tuple[int, ...]) -> bool:
     """Whether the containerd that is installed here takes a file of that version."""
-    main = files.file_at(host, path)
+    main = config_files.file_at(host, path)
     return not main or not version or main.version <= 2 or version >= (2,)
 
 
@@ -133,7 +133,7 @@ def _drop_in(host: Host, place: Place) -> str:
     """Where our keys go: "" for the main file itself."""
     if place.layout == "k0s":
         return f"/etc/k0s/containerd.d/{DROP_IN}"
-    main = files.file_at(host, place.config)
+    main = config_files.file_at(host, place.config)
     modern = place.version >= (2,) if place.version else bool(main and main.version >= 3)
     imported = _imported(main, place) if main and modern else ""
     if place.layout in {"k3s", "rke2"}:
@@ -145,9 +145,9 @@ def _drop_in(host: Host, place: Place) -> str:
     return imported or posixpath.join(posixpath.dirname(place.config), "conf.d", DROP_IN)
 
 
-def _imported(main: files.File, place: Place) -> str:
+def _imported(main: config_files.File, place: Place) -> str:
     """A file of ours in a directory that the main file imports, "" when it imports none."""
-    for pattern in files.patterns(main, place):
+    for pattern in config_files.patterns(main, place):
         directory, name = posixpath.split(pattern)
         if "*" in name and "*" not in directory and fnmatch.fnmatchcase(DROP_IN, name):
             return posixpath.join(directory, DROP_IN)

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
-from shim.engines import layers
+from shim.engines import toml_layers
 from shim.host.host import Host
 
 MAPS = (("a", "runtimes"),)
 
 
-def read(*texts: str) -> list[layers.Layer]:
+def read(*texts: str) -> list[toml_layers.Layer]:
     files = {f"/{number}": text.encode() for number, text in enumerate(texts)}
-    return layers.read(Host("/nonexistent", files, daemons=[]), [*files, "/missing"], MAPS)
+    return toml_layers.read(Host("/nonexistent", files, daemons=[]), [*files, "/missing"], MAPS)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def read(*texts: str) -> list[layers.Layer]:
     ],
 )
 def test_what_files_come_to(texts: list[str], merged: dict[str, Any]) -> None:
-    assert layers.merge(read(*texts), MAPS) == merged
+    assert toml_layers.merge(read(*texts), MAPS) == merged
 
 
 _VALUES = st.recursive(
@@ -49,9 +49,9 @@ _DOCUMENTS = st.lists(st.dictionaries(st.sampled_from(["a", "b"]), _VALUES, max_
 
 @given(_DOCUMENTS)
 def test_merging_leaves_the_files_as_they_are_and_the_last_word_counts(documents: list[dict[str, Any]]) -> None:
-    found = [layers.Layer(str(number), "", document) for number, document in enumerate(documents)]
+    found = [toml_layers.Layer(str(number), "", document) for number, document in enumerate(documents)]
     before = repr(documents)
-    merged = layers.merge(found, MAPS)
+    merged = toml_layers.merge(found, MAPS)
     assert repr(documents) == before
     for key, value in (documents[-1] if documents else {}).items():
         assert not isinstance(value, int) or merged[key] == value
@@ -59,14 +59,14 @@ def test_merging_leaves_the_files_as_they_are_and_the_last_word_counts(documents
 
 def test_the_file_that_has_the_last_word_and_its_line() -> None:
     found = read("[a]\nx = 1", "[a]\n\nx = 2", "[a]\ny = 1")
-    layer = layers.last(found, ("a", "x"))
+    layer = toml_layers.last(found, ("a", "x"))
     assert layer is not None
     assert (layer.path, layer.line(("a", "x"))) == ("/1", 3)
-    assert layers.last(found, ("a", "z")) is None
+    assert toml_layers.last(found, ("a", "z")) is None
 
 
 def test_a_file_that_is_no_toml_is_refused_where_it_is_read_and_passed_over_where_it_is_not() -> None:
     host = Host("/nonexistent", {"/1": b"[a", "/2": b"[a]\nx = 1"}, daemons=[])
     with pytest.raises(CdiError):
-        layers.read(host, ["/1", "/2"], MAPS)
-    assert [one.path for one in layers.setting(host, ["/1", "/2", "/3"], ("a", "x"), MAPS)] == ["/2"]
+        toml_layers.read(host, ["/1", "/2"], MAPS)
+    assert [one.path for one in toml_layers.setting(host, ["/1", "/2", "/3"], ("a", "x"), MAPS)] == ["/2"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.texts import edits, tomltext
+from shim.engines.texts import editing, toml_edit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -43,7 +43,7 @@ class Layer:
 
     def line(self, keys: Keys) -> int:
         """The line, from 1, on which a key or table is; 0 when there is none, or it is written in other letters."""
-        return tomltext.line_of(self.text, keys)
+        return toml_edit.line_of(self.text, keys)
 
 
 def read(host: Host, paths: Iterable[str], maps: Collection[Keys]) -> list[Layer]:
@@ -60,8 +60,8 @@ def read(host: Host, paths: Iterable[str], maps: Collection[Keys]) -> list[Layer
     for path in paths:
         data = host.read(path)
         if data is not None:
-            text = edits.decoded(data, path)
-            found.append(Layer(path, text, _folded(tomltext.loads(text, path), (), maps)))
+            text = editing.decoded(data, path)
+            found.append(Layer(path, text, _folded(toml_edit.loads(text, path), (), maps)))
     return found
 
 
@@ -75,7 +75,7 @@ def merge(layers: Iterable[Layer], maps: Collection[Keys]) -> dict[str, Any]:
 
 def last(layers: Iterable[Layer], keys: Keys) -> Layer | None:
     """The layer that has the last word on a key or table, None when no layer has it."""
-    return next((one for one in reversed(list(layers)) if tomltext.get(one.document, keys) is not None), None)
+    return next((one for one in reversed(list(layers)) if toml_edit.get(one.document, keys) is not None), None)
 
 
 def setting(host: Host, paths: Iterable[str], keys: Keys, maps: Collection[Keys]) -> Iterator[Layer]:
@@ -85,7 +85,7 @@ def setting(host: Host, paths: Iterable[str], keys: Keys, maps: Collection[Keys]
             found = read(host, [path], maps)
         except CdiError:
             continue
-        yield from (layer for layer in found if tomltext.get(layer.document, keys) is not None)
+        yield from (layer for layer in found if toml_edit.get(layer.document, keys) is not None)
 
 
 def mistyped(layers: Iterable[Layer], types: dict[Keys, Any], engine: str) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
 from shim.engines.model import Add, Edit, Put
-from shim.engines.texts import edits, jsontext, tomltext
+from shim.engines.texts import editing, json_edit, toml_edit
 
 FILE = "/etc/engine"
 
@@ -21,7 +21,7 @@ def _edit(form: str, *steps: Put | Add, head: str = "") -> list[Edit]:
 
 
 def _applied(made: list[Edit], before: bytes | None) -> bytes:
-    return edits.apply(made, {FILE: before})[FILE]
+    return editing.apply(made, {FILE: before})[FILE]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_nothing_is_added_to_what_is_no_list() -> None:
 def test_edits_of_one_file_are_made_one_after_the_other() -> None:
     made = [*_edit("json", Put(("a",), 1)), *_edit("json", Put(("b",), 2))]
     assert _applied(made, b"{}") == b'{"a": 1, "b": 2}'
-    assert edits.revert(made, b'{"a": 1, "b": 2}', b"{}") == b"{}"
+    assert editing.revert(made, b'{"a": 1, "b": 2}', b"{}") == b"{}"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_what_somebody_wrote_since_stays(
     now = _applied(made, before)
     changed = now.replace(*theirs)
     assert changed != now
-    assert edits.revert(made, changed, before) == left
+    assert editing.revert(made, changed, before) == left
 
 
 def test_a_file_that_is_no_text_is_refused_with_its_line() -> None:
@@ -120,12 +120,12 @@ def test_taking_back_what_was_just_made_gives_the_old_meaning_and_mostly_the_old
     is_toml: bool, toml: str, object: str, steps: list[Put | Add]
 ) -> None:
     form: Any
-    form, text = (tomltext, toml) if is_toml else (jsontext, object)
+    form, text = (toml_edit, toml) if is_toml else (json_edit, object)
     made = _edit("toml" if is_toml else "json", *steps)
     try:
         meaning = form.loads(text)
         now = _applied(made, text.encode())
-        after = edits.revert(made, now, text.encode())
+        after = editing.revert(made, now, text.encode())
     except CdiError:
         return
     assert after is not None

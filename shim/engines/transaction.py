@@ -1,11 +1,11 @@
 """Files written together, and what was there before: so that `remove` gives back what `configure` found.
 
-A record (shim.engines.records) with the old bytes is written before the first file is changed, so that a crash leaves a
-way back. Each file is replaced as a whole (shim.base.files); when one of them cannot be written, those before it are
-put back.
+A record (shim.engines.undo_records) with the old bytes is written before the first file is changed, so that a crash
+leaves a way back. Each file is replaced as a whole (shim.base.files); when one of them cannot be written, those before
+it are put back.
 
 A file that still has the bytes that we gave it gets its old bytes. One that somebody changed since keeps that change:
-only our keys go (shim.engines.texts.edits.revert).
+only our keys go (shim.engines.texts.editing.revert).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from shim.base import files
 from shim.base.findings import CdiError
 from shim.base.paths import parent
-from shim.engines.records import File, Record, digest, every, find, forget, make_directory, refused, save
-from shim.engines.texts.edits import revert
+from shim.engines.texts.editing import revert
+from shim.engines.undo_records import File, Record, digest, every, find, forget, make_directory, refused, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -88,7 +88,7 @@ def without(file: File, now: bytes | None) -> bytes | None:
         file: what a record says about it.
         now: its bytes, None when it is missing.
     Raises:
-        CdiError: as shim.engines.texts.edits.revert.
+        CdiError: as shim.engines.texts.editing.revert.
     """
     if now is None or digest(now) == file.after:
         return file.before if now is not None else None

@@ -11,7 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -62,7 +62,7 @@ RUNC = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n
     ],
 )  # fmt: skip
 def test_a_key_is_put_where_a_person_would(before: str, keys: tuple[str, ...], value: Any, after: str) -> None:
-    assert tomltext.put(before, keys, value) == after
+    assert toml_edit.put(before, keys, value) == after
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_key_is_put_where_a_person_would(before: str, keys: tuple[str, ...], v
 )
 def test_a_form_to_which_nothing_can_be_added_is_refused(text: str, keys: tuple[str, ...], value: Any) -> None:
     with pytest.raises(CdiError) as caught:
-        tomltext.put(text, keys, value, "config.toml")
+        toml_edit.put(text, keys, value, "config.toml")
     assert [finding.id for finding in caught.value.findings] == ["ENGINE_CONFIG_SHAPE"]
     assert str(caught.value).startswith("config.toml: a.c cannot be set: ")
 
@@ -92,23 +92,23 @@ def test_a_form_to_which_nothing_can_be_added_is_refused(text: str, keys: tuple[
 )
 def test_what_is_no_toml_is_refused_with_its_line(text: str, line: int, cause: str) -> None:
     with pytest.raises(CdiError) as caught:
-        tomltext.loads(text, "config.toml")
+        toml_edit.loads(text, "config.toml")
     assert caught.value.findings[0].id == "ENGINE_CONFIG_SYNTAX"
     assert str(caught.value) == f"config.toml:{line}: it is not valid TOML: {cause}"
 
 
 def test_a_header_that_nothing_needs_goes_and_others_stay() -> None:
     text = "[a.b]\nx = 1\n\n[a]\n\n[c]\ny = 1\n"
-    assert tomltext.drop_header(text, ("a",)) == "[a.b]\nx = 1\n\n[c]\ny = 1\n"
-    assert tomltext.drop_header(text, ("c",)) == text
+    assert toml_edit.drop_header(text, ("a",)) == "[a.b]\nx = 1\n\n[c]\ny = 1\n"
+    assert toml_edit.drop_header(text, ("c",)) == text
 
 
 def test_how_a_value_is_written() -> None:
     text = "[t]\na = 'x' # why\nb = [\n 1, # one\n]\n"
-    assert tomltext.written(text, ("t", "a")) == "'x'"
-    assert tomltext.written(text, ("t", "b")) == "[\n 1, # one\n]"
-    assert tomltext.written(text, ("t",)) == ""
-    assert tomltext.put(text, ("t", "a"), "y", written="'y'") == text.replace("'x'", "'y'")
+    assert toml_edit.written(text, ("t", "a")) == "'x'"
+    assert toml_edit.written(text, ("t", "b")) == "[\n 1, # one\n]"
+    assert toml_edit.written(text, ("t",)) == ""
+    assert toml_edit.put(text, ("t", "a"), "y", written="'y'") == text.replace("'x'", "'y'")
 
 
 # --- for all texts ----------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def _lines_kept(old: str, new: str) -> bool:
 
 def _put(text: str, keys: tuple[str, ...], value: Any) -> str | None:
     try:
-        new = tomltext.put(text, keys, value)
+        new = toml_edit.put(text, keys, value)
     except CdiError as error:
         assert error.findings[0].id == "ENGINE_CONFIG_SHAPE"
         event("refused")
@@ -240,8 +240,8 @@ def test_put_sets_exactly_that_value_or_refuses(text: str, keys: tuple[str, ...]
     for key in keys[:-1]:
         here = here.setdefault(key, {})
     here[keys[-1]] = value
-    assert tomltext.same(_trimmed(_meaning(new), keys), _trimmed(expected, keys))
-    assert tomltext.put(new, keys, value) == new
+    assert toml_edit.same(_trimmed(_meaning(new), keys), _trimmed(expected, keys))
+    assert toml_edit.put(new, keys, value) == new
 
 
 @settings(max_examples=300)
@@ -250,26 +250,26 @@ def test_a_new_key_leaves_every_line_and_can_be_taken_out_without_a_trace(
     text: str, keys: tuple[str, ...], value: Any
 ) -> None:
     missing = _absent(text, keys)
-    opened = dict(tomltext.headers(text))
+    opened = dict(toml_edit.headers(text))
     if missing == keys and not isinstance(value, dict) and len(keys) > 1 and keys[:-1] not in opened:
         return  # the table was never opened and gets a header of its own: the edits take care of that
     new = _put(text, keys, value) if missing else None
     if new is None:
         return
     assert _lines_kept(text.removeprefix("\ufeff"), new.removeprefix("\ufeff"))
-    assert tomltext.drop(new, missing) == text
+    assert toml_edit.drop(new, missing) == text
 
 
 @settings(max_examples=300)
 @given(texts(), PATHS)
 def test_drop_takes_exactly_that_or_refuses(text: str, keys: tuple[str, ...]) -> None:
     try:
-        new = tomltext.drop(text, keys)
+        new = toml_edit.drop(text, keys)
     except CdiError as error:
         assert error.findings[0].id == "ENGINE_CONFIG_SHAPE"
         return
     if new == text:
-        assert tomltext.get(_meaning(text), keys) is None
+        assert toml_edit.get(_meaning(text), keys) is None
         return
     assert _lines_kept(new.removeprefix("\ufeff"), text.removeprefix("\ufeff"))
     expected = copy.deepcopy(_meaning(text))
@@ -277,13 +277,13 @@ def test_drop_takes_exactly_that_or_refuses(text: str, keys: tuple[str, ...]) ->
     for key in keys[:-1]:
         here = here[key]
     del here[keys[-1]]
-    assert tomltext.same(_trimmed(_meaning(new), keys), _trimmed(expected, keys))
+    assert toml_edit.same(_trimmed(_meaning(new), keys), _trimmed(expected, keys))
 
 
 @settings(max_examples=300)
 @given(texts(), PATHS)
 def test_the_line_of_a_key_is_where_it_is_written(text: str, keys: tuple[str, ...]) -> None:
-    line = tomltext.line_of(text, keys)
+    line = toml_edit.line_of(text, keys)
     if not line:
         return
     written = text.removeprefix("\ufeff").splitlines()[line - 1]

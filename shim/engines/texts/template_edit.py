@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.texts import tomltext
+from shim.engines.texts import toml_edit
 from shim.engines.texts.values import get
 
 if TYPE_CHECKING:
@@ -40,19 +40,19 @@ def plain(text: str, path: str = "") -> str:
 
 def loads(text: str, path: str = "") -> dict[str, Any]:
     """What a template adds to the base. Raises: as `plain`; ENGINE_CONFIG_SYNTAX."""
-    return tomltext.loads(plain(text, path), path)
+    return toml_edit.loads(plain(text, path), path)
 
 
 def put(text: str, keys: Keys, value: Any, path: str = "", written: str = "") -> str:
-    """The template with a value at a key. See `tomltext.put`; raises as `plain`, too."""
-    return tomltext.put(plain(text, path), keys, value, path, written).replace(_COMMENT, "", 1)
+    """The template with a value at a key. See `toml_edit.put`; raises as `plain`, too."""
+    return toml_edit.put(plain(text, path), keys, value, path, written).replace(_COMMENT, "", 1)
 
 
 def written(text: str, keys: Keys) -> str:
-    """How the value of a key is written. See `tomltext.written`; raises as `plain`."""
-    return tomltext.written(plain(text), keys)
+    """How the value of a key is written. See `toml_edit.written`; raises as `plain`."""
+    return toml_edit.written(plain(text), keys)
 
 
 def drop(text: str, keys: Keys, path: str = "") -> str:
-    """The template without a key or table. See `tomltext.drop`; raises as `plain`, too."""
-    return tomltext.drop(plain(text, path), keys, path).replace(_COMMENT, "", 1)
+    """The template without a key or table. See `toml_edit.drop`; raises as `plain`, too."""
+    return toml_edit.drop(plain(text, path), keys, path).replace(_COMMENT, "", 1)

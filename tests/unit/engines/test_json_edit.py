@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
-from shim.engines.texts import jsontext
+from shim.engines.texts import json_edit
 
 ENTRY = {"path": "/usr/local/bin/shim"}
 
@@ -57,7 +57,7 @@ ENTRY = {"path": "/usr/local/bin/shim"}
     ],
 )
 def test_a_new_key_is_written_as_its_neighbours_are(before: str, after: str) -> None:
-    assert jsontext.put(before, ("runtimes", "shim"), ENTRY) == after
+    assert json_edit.put(before, ("runtimes", "shim"), ENTRY) == after
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_new_key_is_written_as_its_neighbours_are(before: str, after: str) -> 
     ],
 )
 def test_an_old_value_is_replaced_where_it_stands(before: str, keys: Any, value: Any, after: str) -> None:
-    assert jsontext.put(before, keys, value) == after
+    assert json_edit.put(before, keys, value) == after
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_an_old_value_is_replaced_where_it_stands(before: str, keys: Any, value:
     ],
 )
 def test_a_key_goes_with_its_comma(before: str, keys: Any, after: str) -> None:
-    assert jsontext.drop(before, keys) == after
+    assert json_edit.drop(before, keys) == after
 
 
 def test_a_key_below_something_that_is_no_object_is_refused() -> None:
     with pytest.raises(CdiError) as caught:
-        jsontext.put('{"runtimes": ["shim"]}', ("runtimes", "shim", "path"), "/x", "/etc/docker/daemon.json")
+        json_edit.put('{"runtimes": ["shim"]}', ("runtimes", "shim", "path"), "/x", "/etc/docker/daemon.json")
     finding = caught.value.findings[0]
     assert finding.id == "ENGINE_CONFIG_SHAPE"
     assert str(finding) == ("/etc/docker/daemon.json: runtimes.shim.path cannot be set: runtimes is no object there")
@@ -134,7 +134,7 @@ def test_a_key_below_something_that_is_no_object_is_refused() -> None:
 )
 def test_what_is_no_json_is_refused_with_line_and_cause(text: str, line: int, cause: str) -> None:
     with pytest.raises(CdiError) as caught:
-        jsontext.loads(text, "daemon.json")
+        json_edit.loads(text, "daemon.json")
     finding = caught.value.findings[0]
     assert finding.id == "ENGINE_CONFIG_SYNTAX"
     assert str(finding) == f"daemon.json:{line}: it is not valid JSON: {cause}"
@@ -142,23 +142,23 @@ def test_what_is_no_json_is_refused_with_line_and_cause(text: str, line: int, ca
 
 def test_of_a_key_that_is_there_twice_the_remedy_says_that_the_engine_does_not_mind() -> None:
     with pytest.raises(CdiError) as caught:
-        jsontext.loads('{"a": 1, "a": 1}')
+        json_edit.loads('{"a": 1, "a": 1}')
     assert caught.value.findings[0].remedy.startswith("make one of the two, or remove one: the engine takes it")
 
 
 @pytest.mark.parametrize("text", ["", " \r\n\t", "{}"])
 def test_a_blank_text_means_the_same_as_an_empty_object(text: str) -> None:
-    assert jsontext.loads(text) == {}
-    assert jsontext.line_of(text, ("a",)) == 0
+    assert json_edit.loads(text) == {}
+    assert json_edit.line_of(text, ("a",)) == 0
 
 
 def test_half_of_a_surrogate_pair_is_what_go_makes_of_it() -> None:
-    assert jsontext.loads('{"a": "x\\ud800y\\ud83d\\ude00"}') == {"a": "x\ufffdy\U0001f600"}
+    assert json_edit.loads('{"a": "x\\ud800y\\ud83d\\ude00"}') == {"a": "x\ufffdy\U0001f600"}
 
 
 def test_the_line_of_a_key() -> None:
     text = '{\n "a": {"x": 1,\n  "y": 2},\n "b":\n   3}'
-    assert [jsontext.line_of(text, keys) for keys in [("a",), ("a", "y"), ("b",), ("c",), ("a", "y", "z")]] == [
+    assert [json_edit.line_of(text, keys) for keys in [("a",), ("a", "y"), ("b",), ("c",), ("a", "y", "z")]] == [
         2, 3, 4, 0, 0,
     ]  # fmt: skip
 
@@ -201,9 +201,9 @@ PATHS = st.lists(KEYS, min_size=1, max_size=3).map(tuple)
 @given(OBJECTS.flatmap(written), PATHS, VALUES)
 def test_put_sets_exactly_that_value(text: str, keys: tuple[str, ...], value: Any) -> None:
     before = json.loads(text)
-    assert jsontext.same(jsontext.loads(text), before)
+    assert json_edit.same(json_edit.loads(text), before)
     try:
-        after = jsontext.loads(jsontext.put(text, keys, value))
+        after = json_edit.loads(json_edit.put(text, keys, value))
     except CdiError as error:
         assert error.findings[0].id == "ENGINE_CONFIG_SHAPE"
         return
@@ -211,7 +211,7 @@ def test_put_sets_exactly_that_value(text: str, keys: tuple[str, ...], value: An
     for key in keys[:-1]:
         here = here.setdefault(key, {})
     here[keys[-1]] = value
-    assert jsontext.same(after, before)
+    assert json_edit.same(after, before)
 
 
 @given(OBJECTS.flatmap(written), PATHS, VALUES)
@@ -228,16 +228,16 @@ def test_what_is_put_where_nothing_was_can_be_taken_out_without_a_trace(
         meaning, absent = meaning[key], absent + 1
     if absent == len(keys):
         return
-    assert jsontext.drop(jsontext.put(text, keys, value), keys[: absent + 1]) == text
+    assert json_edit.drop(json_edit.put(text, keys, value), keys[: absent + 1]) == text
 
 
 @given(OBJECTS.flatmap(written), PATHS, VALUES)
 def test_putting_twice_is_putting_once(text: str, keys: tuple[str, ...], value: Any) -> None:
     try:
-        once = jsontext.put(text, keys, value)
+        once = json_edit.put(text, keys, value)
     except CdiError:
         return
-    assert jsontext.put(once, keys, value) == once
+    assert json_edit.put(once, keys, value) == once
 
 
 @given(st.text(alphabet="{}[]\",:\\/*#\n \ufeff'0a-tru", max_size=30))
@@ -247,7 +247,7 @@ def test_what_is_json_is_so_for_the_standard_reader_too(text: str) -> None:
     except ValueError:
         valid = not text.strip(" \t\r\n")
     try:
-        jsontext.loads(text)
+        json_edit.loads(text)
         taken = True
     except CdiError as error:
         taken = "is there twice" in str(error)

@@ -44,7 +44,7 @@ _FOREIGN = {
 }
 
 
-class NotJson(Exception):  # noqa: N818 - raised inside of jsontext alone
+class NotJson(Exception):  # noqa: N818 - raised inside of json_edit alone
     """A text is no JSON.
 
     Attributes:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError
-from shim.engines.containerd import files, tables
-from shim.engines.texts import tomltext
+from shim.engines.containerd import config_files, runtime_tables
+from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shim.engines.containerd.files import File
+    from shim.engines.containerd.config_files import File
     from shim.engines.model import Place, Registry
     from shim.host.host import Host
 
@@ -46,29 +46,29 @@ def dump(host: Host, place: Place, changes: Mapping[str, bytes | None]) -> Regis
         try:
             main = _copied(host.with_files(changes), place, directory)
             said = host.ask(place.program, "--config", main, "config", "dump")
-            document = tomltext.loads(said or "", main)
+            document = toml_edit.loads(said or "", main)
         except (CdiError, OSError):
             return None
     if not document:
         return None
     version = document.get("version", 2)
-    merged = files.Merged(version, version > 2, document)
-    return tables.registry(host, replace(place, layout=""), merged)
+    merged = config_files.Merged(version, version > 2, document)
+    return runtime_tables.registry(host, replace(place, layout=""), merged)
 
 
 def _copied(host: Host, place: Place, directory: str) -> str:
     """Copy a configuration, and say where its main file lies now."""
-    merged = files.merged(host, place)
-    read = merged.files or [files.File(place.config, f"version = {merged.version}\n", {}, merged.version)]
+    merged = config_files.merged(host, place)
+    read = merged.files or [config_files.File(place.config, f"version = {merged.version}\n", {}, merged.version)]
     copies = {file.path: posixpath.join(directory, f"{number}.toml") for number, file in enumerate(read)}
     for file in read:
         text = file.text
         if "imports" in file.document:
             named = [copies.get(path, path) for path in _imported(host, place, file)]
-            text = tomltext.put(text, ("imports",), named, file.path)
+            text = toml_edit.put(text, ("imports",), named, file.path)
         Path(copies[file.path]).write_text(text, encoding="utf-8")
     return copies[place.config]
 
 
 def _imported(host: Host, place: Place, file: File) -> list[str]:
-    return [path for pattern in files.patterns(file, place) for path in files.matches(host, pattern)]
+    return [path for pattern in config_files.patterns(file, place) for path in config_files.matches(host, pattern)]

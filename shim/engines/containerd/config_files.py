@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.texts import templatetext, tomltext
-from shim.engines.texts.edits import decoded
+from shim.engines.texts import template_edit, toml_edit
+from shim.engines.texts.editing import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +98,7 @@ def cri(version: int) -> str:
 
 def table(document: Any, keys: Keys) -> dict[str, Any]:
     """The table at a key, {} when there is none, or something else."""
-    found = tomltext.get(document, keys)
+    found = toml_edit.get(document, keys)
     return found if isinstance(found, dict) else {}
 
 
@@ -135,11 +135,11 @@ def file_at(host: Host, path: str) -> File | None:
     if data is None:
         return None
     text = decoded(data, path)
-    document = tomltext.loads(text, path)
+    document = toml_edit.loads(text, path)
     version = document.get("version", 0)
     if type(version) is not int or not 0 <= version <= LATEST:
         said = f"version = {version!r}, and {LATEST} is the latest known: what it calls the tables is unknown"
-        line = tomltext.line_of(text, ("version",))
+        line = toml_edit.line_of(text, ("version",))
         raise CdiError([Finding("ENGINE_CONFIG_VERSION", said, path=path, line=line)])
     return File(path, text, document, version)
 
@@ -203,10 +203,10 @@ def _added(host: Host, place: Place) -> list[File]:
         return []
     text = decoded(data, place.drop_in)
     try:
-        document = templatetext.loads(text, place.drop_in)
+        document = template_edit.loads(text, place.drop_in)
     except CdiError:
         return []  # what it says stands in the file that is written from it
-    return [File(place.drop_in, templatetext.plain(text), document, 0)]
+    return [File(place.drop_in, template_edit.plain(text), document, 0)]
 
 
 def _load(host: Host, place: Place, findings: list[Finding]) -> list[File]:
@@ -224,7 +224,7 @@ def _load(host: Host, place: Place, findings: list[Finding]) -> list[File]:
         elif path != place.config:
             by = next(one for one in files if path in patterns(one, place))
             said = f"it imports {path}, which is missing: containerd does not start"
-            line = tomltext.line_of(by.text, ("imports",))
+            line = toml_edit.line_of(by.text, ("imports",))
             findings.append(Finding("ENGINE_CONFIG_UNREADABLE", said, path=by.path, line=line))
             break  # nothing behind it is read
     return files
