@@ -1,14 +1,15 @@
 /*
  * What will be mounted over a root: places whose contents in the tree are not what the container will see.
  *
- * A hook runs when everything is mounted, and a look into a volume sees the volume. Whoever does a hook's work before the
- * container is made sees the tree alone. So each mount of the container is a cover, and a path that ends below one is
- * refused with -EXDEV, read or written, like a write into another mount in a hook; the handle remembers that it happened,
- * since much of what reads configuration passes over a directory that cannot be opened.
+ * A hook runs when everything is mounted, and looks into a volume where one is mounted. When a hook's work is done before
+ * the container is made, only the tree is there. So each mount of the container is a cover, and a path that leads below
+ * one, at any component on its way, is refused with -EXDEV, read or written, like a write into another mount in a hook. The
+ * handle remembers that it happened, since much of what reads configuration goes on without a directory that cannot be
+ * opened.
  *
- * Covers are compared by where paths lead, links followed. The kernel answers that for what exists (the name that
- * /proc/self/fd shows of a descriptor); of a path that leads to nothing yet, a mount point that will be made perhaps, the
- * part that exists is resolved so, and the rest is taken as it is written.
+ * The container's programs go a path component by component, and so does walk() here: a link that lies in a covered
+ * directory will not be there, wherever it leads in the tree. The mounts themselves are made one after the other, so the
+ * way to a mount point leads through the mounts that come before it.
  */
 #define _GNU_SOURCE
 #include "native.h"
@@ -18,112 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HOPS = 16 };
-
-static int fd_path(int fd, char *into, size_t room)
-{
-    char link[40];
-
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, into, room);
-    if (length < 0)
-        return -errno;
-    if ((size_t)length >= room)
-        return -ENAMETOOLONG;
-    into[length] = 0;
-    return 0;
-}
-
-/* Where a descriptor is, as a path in the root; "" is the root itself. */
-static int real_path(const struct root *root, int fd, char into[COVER_PATH])
-{
-    const struct covers *covers = root->covers;
-    size_t base = strlen(covers->base);
-    char path[2 * COVER_PATH];
-    int rc = fd_path(fd, path, sizeof path);
-
-    if (rc)
-        return rc;
-    if (strncmp(path, covers->base, base) || (path[base] && path[base] != '/'))
-        return -EXDEV;
-    if (strlen(path + base) >= COVER_PATH)
-        return -ENAMETOOLONG;
-    strcpy(into, path + base);
-    return 0;
-}
-
-/* Puts head, a slash and tail together; a tail that is empty or begins with a slash gets none. */
-static int put_together(char into[COVER_PATH], const char *head, const char *tail)
-{
-    char whole[COVER_PATH];
-    int length = snprintf(whole, sizeof whole, "%s%s%s", head, *tail && *tail != '/' ? "/" : "", tail);
-
-    if (length < 0 || length >= COVER_PATH)
-        return -ENAMETOOLONG;
-    strcpy(into, whole);
-    return 0;
-}
-
-/* Replaces the link at PATH, which leads to nothing, by its text. 0: done; 1: there is no link. */
-static int expand_link(const struct root *root, char path[COVER_PATH], const char *rest)
-{
-    char text[COVER_PATH], folder[COVER_PATH];
-    cleanup_fd int fd = root_resolve(root, path, O_PATH | O_NOFOLLOW);
-    ssize_t length = fd < 0 ? -1 : readlinkat(fd, "", text, sizeof text);
-
-    if (length <= 0 || length >= COVER_PATH)
-        return 1;
-    text[length] = 0;
-    int rc = put_together(text, text, rest);
-    if (rc || *text == '/')
-        return rc ? rc : put_together(path, text, "");
-    strcpy(folder, path);
-    *strrchr(folder, '/') = 0;
-    cleanup_fd int parent = root_resolve(root, *folder ? folder : "/", O_PATH);
-    rc = parent < 0 ? parent : real_path(root, parent, folder);
-    return rc ? rc : put_together(path, folder, text);
-}
-
-/* One step towards where PATH leads. 0: it is in INTO; 1: path was changed, look again. */
-static int locate_once(const struct root *root, char path[COVER_PATH], char into[COVER_PATH])
-{
-    char rest[COVER_PATH] = "";
-
-    for (;;) {
-        cleanup_fd int fd = root_resolve(root, *path ? path : "/", O_PATH);
-        int rc = fd < 0 ? fd : real_path(root, fd, into);
-        if (!rc)
-            return put_together(into, into, rest);
-        if (rc != -ENOENT)
-            return rc;
-        rc = expand_link(root, path, rest);
-        if (rc != 1)
-            return rc ? rc : 1;
-        char *slash = strrchr(path, '/'), tail[COVER_PATH];
-        if (!slash)
-            return -ENOENT;
-        rc = put_together(tail, slash, rest);
-        if (rc)
-            return rc;
-        strcpy(rest, tail);
-        *slash = 0;
-    }
-}
-
-/* Where a path leads, whether or not there is something. */
-static int locate(const struct root *root, const char *path, char into[COVER_PATH])
-{
-    char work[COVER_PATH];
-    int rc = put_together(work, "", path);
-
-    for (int hop = 0; !rc && hop < HOPS; hop++) {
-        rc = locate_once(root, work, into);
-        if (rc != 1)
-            return !rc && strstr(into, "/..") ? -EXDEV : rc;
-        rc = 0;
-    }
-    return rc ? rc : -ELOOP;
-}
+enum { LINKS = 40 };  /* as many as the kernel follows */
 
 /* Whether a path lies below a directory; `itself`: or is that directory. */
 static bool is_below(const char *path, const char *folder, bool itself)
@@ -133,6 +29,139 @@ static bool is_below(const char *path, const char *folder, bool itself)
     return !strncmp(path, folder, length) && (path[length] == '/' || (itself && !path[length]));
 }
 
+/* The last of the first COUNT covers that lies nearest above a path without links, or at it; NULL: none. */
+static const struct cover *cover_over(const struct covers *covers, size_t count, const char *path)
+{
+    const struct cover *found = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct cover *cover = &covers->items[i];
+        if (is_below(path, cover->real, true) && (!found || strlen(cover->real) >= strlen(found->real)))
+            found = cover;
+    }
+    return found;
+}
+
+/* ---- the way of a path ---- */
+
+struct walk {
+    char here[COVER_PATH];      /* where the walk is: no links, "" is the root */
+    char rest[2 * COVER_PATH];  /* what is still to go */
+    unsigned links;
+    bool missing;               /* the tree ends before the path does: the rest is taken as it is written */
+};
+
+/* Takes the next component from the rest; 0 at the end. *last: it is the path's last one. */
+static size_t next_component(struct walk *walk, char name[COVER_PATH], bool *last)
+{
+    char *from = walk->rest + strspn(walk->rest, "/");
+    size_t length = strcspn(from, "/");
+
+    if (length >= COVER_PATH)
+        return 0;
+    memcpy(name, from, length);
+    name[length] = 0;
+    from += length;
+    *last = !from[strspn(from, "/")];
+    memmove(walk->rest, from, strlen(from) + 1);
+    return length;
+}
+
+/* Follows the link at the path WHERE. 1: done, the rest begins with its text; 0: it is no link, or missing. */
+static int take_link(const struct root *root, struct walk *walk, const char *where)
+{
+    char text[COVER_PATH], rest[sizeof walk->rest];
+    cleanup_fd int fd = root_resolve(root, where, O_PATH | O_NOFOLLOW);
+    ssize_t length = fd < 0 ? -1 : readlinkat(fd, "", text, sizeof text);
+
+    walk->missing = fd == -ENOENT;
+    if (fd < 0)
+        return fd == -ENOENT ? 0 : fd;
+    if (length <= 0)  /* ENOENT is the answer for what is no link */
+        return 0;
+    if (++walk->links > LINKS)
+        return -ELOOP;
+    int size = snprintf(rest, sizeof rest, "%.*s/%s", (int)length, text, walk->rest);
+    if (length == sizeof text || size >= (int)sizeof rest)
+        return -ENAMETOOLONG;
+    memcpy(walk->rest, rest, (size_t)size + 1);
+    if (*text == '/')
+        *walk->here = 0;
+    return 1;
+}
+
+/* Goes up one directory. What is missing has no `..`. */
+static int go_up(struct walk *walk)
+{
+    char *slash = strrchr(walk->here, '/');
+
+    if (slash)
+        *slash = 0;
+    return walk->missing ? -EXDEV : 0;
+}
+
+/*
+ * Goes one component on. 1: there is more to go; 0: the walk is at its end, or at one of the first COUNT covers with
+ * something left to go (*cover).
+ */
+static int step(const struct root *root, struct walk *walk, bool follow, size_t count, const struct cover **cover)
+{
+    char name[COVER_PATH], where[COVER_PATH];
+    bool last;
+    size_t length = next_component(walk, name, &last);
+
+    if (!length)
+        return *walk->rest ? -ENAMETOOLONG : 0;
+    if (!strcmp(name, "."))
+        return 1;
+    if (!strcmp(name, ".."))
+        return go_up(walk) ? -EXDEV : 1;
+    if (snprintf(where, sizeof where, "%s/%s", walk->here, name) >= (int)sizeof where)
+        return -ENAMETOOLONG;
+    *cover = cover_over(root->covers, count, where);
+    if (!*cover && !walk->missing && (follow || !last)) {
+        int rc = take_link(root, walk, where);
+        if (rc)
+            return rc;
+    }
+    memcpy(walk->here, where, sizeof where);
+    return !*cover;
+}
+
+/*
+ * Goes the way of a path. FOLLOW: also a link at its end. Afterwards walk->here is where it leads, or the first place at
+ * or below a cover (*cover, else NULL), with walk->rest to go from there.
+ */
+static int go(const struct root *root, const char *path, bool follow, size_t count, struct walk *walk,
+              const struct cover **cover)
+{
+    int rc = 1;
+
+    *walk = (struct walk){0};
+    *cover = NULL;
+    if (strlen(path) >= COVER_PATH)
+        return -ENAMETOOLONG;
+    strcpy(walk->rest, path);
+    while (rc == 1)
+        rc = root_late(root) ? root_late(root) : step(root, walk, follow, count, cover);
+    return rc;
+}
+
+/* Goes the rest of the way below a cover, as it is written; returns the cover over its end, one of the first COUNT. */
+static int go_below(const struct root *root, size_t count, struct walk *walk, const struct cover **cover)
+{
+    const struct cover *none = NULL;
+    int rc = 1;
+
+    walk->missing = true;
+    while (rc == 1)
+        rc = step(root, walk, false, 0, &none);
+    *cover = cover_over(root->covers, count, walk->here);
+    return rc;
+}
+
+/* ---- paths that are read or written ---- */
+
 static int meet(struct covers *covers, const char *path)
 {
     if (!covers->met)
@@ -141,63 +170,48 @@ static int meet(struct covers *covers, const char *path)
     return -EXDEV;
 }
 
-static int compare(const struct root *root, const char *real)
+/*
+ * Finds where a path leads; -EXDEV, and noted, below a cover; 1: nowhere, in the container neither. BELOW_LENT: it may also
+ * lead below a lent directory, which itself may always be listed.
+ */
+static int find_place(const struct root *root, const char *path, bool follow, bool below_lent, struct walk *walk)
 {
-    for (size_t i = 0; i < root->covers->count; i++)
-        if (is_below(real, root->covers->items[i].real, !root->covers->items[i].lent))
-            return meet(root->covers, real);
-    return 0;
-}
+    struct covers *covers = root->covers;
+    const struct cover *cover;
+    int rc = go(root, path, follow, covers->count, walk, &cover);
 
-/* Refuses what was opened by a path, or was not there, when it lies below a cover. */
-int cover_check(const struct root *root, const char *path, int fd, bool follow)
-{
-    char real[COVER_PATH], folder[COVER_PATH];
-
-    if (!root->covers)
-        return 0;
-    int rc;
-    if (fd >= 0 && follow)
-        rc = real_path(root, fd, real);
-    else if (follow)
-        rc = locate(root, path, real);
-    else {
-        const char *slash = strrchr(path, '/');
-        int length = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 0, path);
-        rc = length >= COVER_PATH ? -ENAMETOOLONG : locate(root, folder, real);
-        rc = rc ? rc : put_together(real, real, slash ? slash + 1 : path);
-    }
+    if (!rc && cover && cover->lent)
+        rc = go_below(root, covers->count, walk, &cover);
     if (rc == -ELOOP || rc == -ENOTDIR || rc == -EACCES)
-        return 0;  /* it leads nowhere in the container either */
-    return rc ? meet(root->covers, path) : compare(root, real);
+        return 1;
+    if (rc == -ETIMEDOUT)
+        return rc;
+    if (rc)
+        return meet(covers, path);
+    return !cover || (cover->lent && (below_lent || !strcmp(walk->here, cover->real))) ? 0 : meet(covers, walk->here);
 }
 
-/* Refuses a name in an open directory when a cover lies over it. */
-int cover_check_entry(const struct root *root, int folder, const char *name)
+/* Refuses a path that leads below a cover; FOLLOW: links at its end count too. */
+int cover_check(const struct root *root, const char *path, bool follow)
 {
-    char real[COVER_PATH];
+    struct walk walk;
+    int rc = root->covers ? find_place(root, path, follow, false, &walk) : 0;
 
-    if (!root->covers)
-        return 0;
-    int rc = real_path(root, folder, real);
-    rc = rc ? rc : put_together(real, real, name);
-    return rc ? meet(root->covers, name) : compare(root, real);
+    return rc < 0 ? rc : 0;
 }
 
 /* Calls `matters` for what is to be mounted in a directory, with the way to it from there; notes one that matters. */
 int cover_check_inside(const struct root *root, const char *path, bool (*matters)(const void *, const char *),
                        const void *context)
 {
-    char real[COVER_PATH];
+    struct walk walk;
+    int rc = root->covers ? find_place(root, path, true, true, &walk) : 1;
 
-    if (!root->covers)
-        return 0;
-    int rc = locate(root, path, real);
     if (rc)
-        return rc == -ELOOP || rc == -ENOTDIR ? 0 : meet(root->covers, path);
+        return rc < 0 ? rc : 0;
     for (size_t i = 0; i < root->covers->count; i++) {
         const struct cover *cover = &root->covers->items[i];
-        if (!cover->lent && is_below(cover->real, real, false) && matters(context, cover->real + strlen(real) + 1))
+        if (!cover->lent && is_below(cover->real, walk.here, false) && matters(context, cover->real + strlen(walk.here) + 1))
             return meet(root->covers, cover->real);
     }
     return 0;
@@ -209,26 +223,48 @@ int cover_note(const struct root *root, const char *path)
     return root->covers ? meet(root->covers, path) : 0;
 }
 
-/* Lays covers over a root. They must live as long as the handle. */
+/* ---- the covers ---- */
+
+/*
+ * Finds a mount point. Below an earlier mount the contents of that decide where it lies, and a link there would lead
+ * elsewhere: only a way without links can be told from here.
+ */
+static int find_point(const struct root *root, size_t number)
+{
+    struct cover *point = &root->covers->items[number];
+    const struct cover *over;
+    struct walk walk;
+    int rc = go(root, point->path, true, number, &walk, &over);
+
+    if (!rc && over)
+        rc = go_below(root, number, &walk, &over);
+    memcpy(point->real, walk.here, sizeof point->real);
+    const char *below = over ? point->real + strlen(over->real) : "";
+    if (rc || !over || !over->source || !*below)
+        return rc;
+    cleanup_fd int folder = open(over->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return -errno;
+    cleanup_fd int fd = root_below(folder, below + 1, O_PATH);
+    return fd >= 0 || fd == -ENOENT ? 0 : fd;
+}
+
+/* Lays covers over a root, in the order in which they will be mounted. They must live as long as the handle. */
 int root_cover(struct root *root, struct covers *covers, struct fault *fault)
 {
     covers->met = false;
-    int rc = fd_path(root->fd, covers->base, sizeof covers->base);
-    if (rc)
-        return fault_set(fault, -rc, "cannot tell where the root is");
-    for (size_t i = 0; i < covers->count; i++) {
-        struct cover *cover = &covers->items[i];
-        root->covers = covers;
-        rc = locate(root, cover->path, cover->real);
-        root->covers = NULL;
-        if (rc)
-            return fault_set(fault, -rc, "cannot tell where the mount at %s will be", cover->path);
-    }
     root->covers = covers;
+    for (size_t i = 0; i < covers->count; i++) {
+        int rc = find_point(root, i);
+        if (rc) {
+            root->covers = NULL;
+            return fault_set(fault, -rc, "cannot tell where the mount at %s will be", covers->items[i].path);
+        }
+    }
     return 0;
 }
 
-/* What a piece of work that may have met a cover comes to. */
+/* The result of work that may have met a cover. */
 int cover_verdict(const struct root *root, int rc, struct fault *fault)
 {
     if (!root->covers || !root->covers->met)

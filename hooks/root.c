@@ -123,7 +123,7 @@ int root_at(const struct root *root, const char *path, int flags, uint64_t more)
 
     if (!root->covers || (fd < 0 && fd != -ENOENT))
         return fd;
-    int rc = cover_check(root, path, fd, !(flags & O_NOFOLLOW));
+    int rc = cover_check(root, path, !(flags & O_NOFOLLOW));
     if (rc && fd >= 0)
         close(fd);
     return rc ? rc : fd;

@@ -32,7 +32,7 @@ int root_parent(const struct root *root, const char *path, const char **base)
     memcpy(folder, path, length);
     strcpy(folder + length, length ? "" : ".");
     int fd = root_at(root, folder, O_RDONLY | O_DIRECTORY, root->one_mount ? RESOLVE_NO_XDEV : 0);
-    int rc = fd < 0 ? 0 : cover_check_entry(root, fd, *base);
+    int rc = fd < 0 ? 0 : cover_check(root, path, false);
     if (rc)
         close(fd);
     return rc ? rc : fd;

@@ -64,7 +64,7 @@ int root_open(struct root *root, const char *path, struct fault *fault);
 void root_close(struct root *root);
 bool root_empty(const struct root *root);
 struct cover {
-    const char *path;
+    const char *path, *source;
     bool lent;
     ...;
 };

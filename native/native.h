@@ -273,6 +273,7 @@ enum { COVER_PATH = 2048 };
 
 struct cover {
     const char *path;             /* the mount point, in the root */
+    const char *source;           /* what is mounted, on the host; NULL: a file system without links, such as tmpfs */
     bool lent;                    /* a struct ld_source: it may be listed, but what is below is not seen from here */
     char real[COVER_PATH];        /* filled by root_cover */
 };
@@ -282,12 +283,10 @@ struct covers {
     size_t count;
     bool met;                     /* something below a cover was wanted */
     char where[COVER_PATH];       /* the first of these */
-    char base[COVER_PATH];        /* the root's own path */
 };
 
 int root_cover(struct root *root, struct covers *covers, struct fault *fault);
-int cover_check(const struct root *root, const char *path, int fd, bool follow);
-int cover_check_entry(const struct root *root, int folder, const char *name);
+int cover_check(const struct root *root, const char *path, bool follow);
 int cover_check_inside(const struct root *root, const char *path, bool (*matters)(const void *, const char *),
                        const void *context);
 int cover_note(const struct root *root, const char *path);

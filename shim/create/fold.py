@@ -50,6 +50,7 @@ _MAKES_NO_LIBRARIES = {"chmod", *_NAMES[2:]}
 _STAGES = ("prestart", "createRuntime", "createContainer")  # as they run; later ones run in a container that is made
 _VENDOR_PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")
 _RUNTIMES = ("runc", "crun")
+_WITHOUT_LINKS = ("tmpfs", "devpts", "mqueue", "proc", "sysfs", "cgroup", "cgroup2")  # on the way to a mount point
 _CACHE, _BESIDE = "/etc/ld.so.cache", "shim-ld.so.cache"
 _S_IFMT, _S_IFDIR, _S_IFREG = 0o170000, 0o040000, 0o100000
 
@@ -172,6 +173,7 @@ class Container:
 
     __slots__ = (
         "_beside",
+        "_bundle",
         "_covers",
         "_files",
         "_is_beside",
@@ -194,13 +196,13 @@ class Container:
         path = config["root"]["path"]
         self._root = path if path.startswith("/") else f"{bundle}/{path}"
         self._owner = _owner(config, world, rootful)
-        self._beside, self._is_beside = f"{bundle}/{_BESIDE}", False
+        self._bundle, self._beside, self._is_beside = bundle, f"{bundle}/{_BESIDE}", False
         linux = config.get("linux") or {}
         self._label = linux.get("mountLabel") or ""
         self._nodes = [str(node.get("path")) for node in linux.get("devices") or ()]
         self._sources: list[tuple[str, str]] = []
-        self._covers: list[tuple[str, bool]] = []
-        self._files: list[tuple[str, bool]] = []
+        self._covers: list[tuple[str, str, bool]] = []
+        self._files: list[tuple[str, str, bool]] = []
         mine = {
             (clean(mount["containerPath"]), mount["hostPath"])
             for origin in plan.origins
@@ -219,12 +221,19 @@ class Container:
         name = path.rpartition("/")[2]
         if kind == _S_IFREG and ".so" in name and not path.startswith("/etc/"):
             self._sources.append((path, source))
-            self._files.append((path, False))
+            self._files.append((path, source, False))
             return
         is_lent = kind == _S_IFDIR and "/glibc-hwcaps/" not in f"{path}/"
         if is_lent:
             self._sources.append((path, source))
-        self._covers.append((path, is_lent))
+        self._covers.append((path, self._contents(mount, source), is_lent))
+
+    def _contents(self, mount: Json, source: str) -> str:
+        """What is mounted: a path on this host, "" for a file system that has no links when it is mounted."""
+        is_copied = "tmpcopyup" in (mount.get("options") or ())  # runc fills a tmpfs with what the image has there
+        if mount.get("type") in _WITHOUT_LINKS and not _is_bind(mount) and not is_copied:
+            return ""
+        return source if source.startswith("/") else f"{self._bundle}/{source}"
 
     def do(self, words: core.HookCall) -> list[str]:
         """Do what a hook asks for, as far as it is possible; the names of what was done."""
@@ -263,7 +272,7 @@ class Container:
         name: str,
         words: core.HookCall,
         sources: list[tuple[str, str]],
-        covers: list[tuple[str, bool]],
+        covers: list[tuple[str, str, bool]],
         elsewhere: int = 0,
     ) -> None:
         core.run_hook(

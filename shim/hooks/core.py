@@ -286,7 +286,7 @@ def run_hook(
     folders: list[str] | None = None,
     links: list[str] | None = None,
     sources: list[tuple[str, str]] | None = None,
-    covers: list[tuple[str, bool]] | None = None,
+    covers: list[tuple[str, str, bool]] | None = None,
     compat: str = "",
     driver: str = "",
     cuda: str = "",
@@ -302,8 +302,9 @@ def run_hook(
         folders: of --folder, at most 512.
         links: of --link, "TARGET::LINK", at most 512.
         sources: what will be mounted, as in update_ldcache; and for update-application-profile the nodes in /dev.
-        covers: (path in the root, is it a directory of `sources`) of all mounts but the files of `sources`: what lies
-            below is not what the container will see.
+        covers: (path in the root, what is mounted there, is it a directory of `sources`) of all mounts but the files of
+            `sources`, in the order in which they are made: what lies below is not what the container will see. What is
+            mounted is a path on this host, or "" for a file system that has no links when it is mounted.
         compat: of --cuda-compat-container-root.
         driver: of --host-driver-version.
         cuda: of --host-cuda-version.
@@ -365,12 +366,12 @@ def _sources(pairs: list[tuple[str, str]] | None) -> tuple[Any, list[Any]]:
     return array, words
 
 
-def _covers(pairs: list[tuple[str, bool]] | None) -> tuple[Any, list[Any]]:
+def _covers(mounts: list[tuple[str, str, bool]] | None) -> tuple[Any, list[Any]]:
     """A struct covers, and what it points to."""
-    words = [_bytes(path) for path, _ in pairs or []]
+    words = [(_bytes(path), _bytes(source) if source else ffi.NULL) for path, source, _ in mounts or []]
     items = ffi.new("struct cover[]", len(words))
-    for item, word, (_, lent) in zip(items, words, pairs or [], strict=True):
-        item.path, item.lent = word, lent
+    for item, (path, source), (_, _, lent) in zip(items, words, mounts or [], strict=True):
+        item.path, item.source, item.lent = path, source, lent
     covers = ffi.new("struct covers *")
     covers.items, covers.count = items, len(words)
     return covers, [*words, items]

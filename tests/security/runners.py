@@ -33,10 +33,10 @@ def before_the_container(stage: Stage, hooks: Sequence[str]) -> Outcome:
 
 def before_the_mounts(stage: Stage, hooks: Sequence[str]) -> Outcome:
     """The same, where it is known what will be mounted: each path of the image is compared with that."""
-    return _fold(stage, hooks, [(path, False) for path in MOUNTS])
+    return _fold(stage, hooks, [(path, "", False) for path in MOUNTS])
 
 
-def _fold(stage: Stage, hooks: Sequence[str], covers: list[tuple[str, bool]]) -> Outcome:
+def _fold(stage: Stage, hooks: Sequence[str], covers: list[tuple[str, str, bool]]) -> Outcome:
     said = []
     for hook in hooks:
         words = _words([hook])

@@ -19,7 +19,7 @@ from shim.config.settings import KNOWN, OFF, OURS
 from shim.create import fold, merge
 from shim.create.invocation import Invocation
 from shim.create.world import World
-from shim.hooks import ldcache
+from shim.hooks import core, ldcache
 
 SHIM = str(Path(sys.executable).parent / "shim")
 LIB = "usr/lib/x86_64-linux-gnu"
@@ -198,6 +198,52 @@ def test_what_another_mount_covers_is_left_to_the_hook(tmp_path: Path, destinati
     rest = [word for word in words if word not in done]
     assert args(folded) == ([["shim", *rest]] if left else [])
     assert (scene.root / "etc/ld.so.cache").exists() == (not left)
+
+
+ON_THE_WAY: dict[str, tuple[dict[str, Entry], str, str]] = {
+    "a directory of ld.so.conf is a link there": ({"opt/v": "-> /usr/lib/drv"}, "/opt/v\n", "/opt"),
+    "a link on the way is a link there": ({"opt/v": "-> /usr/lib"}, "/opt/v/drv\n", "/opt"),
+    "a link leads through it by ..": ({"srv": "-> opt/v/..", "opt/v": "-> /usr/lib/drv"}, "/srv/drv\n", "/opt/v"),
+    "a link leads there first": ({"srv": "-> opt/v", "opt/v": "-> ../usr/lib/drv"}, "/srv\n", "/opt"),
+    "an included file": ({"opt/v": "-> /etc/v", "etc/v/a.conf": "/usr/lib/drv\n"}, "include /opt/v/*.conf\n", "/opt"),
+    "a library's link": ({f"{LIB}/libd.so.2": "-> /opt/v/libd.so.1", "opt/v": "-> /usr/lib/drv"}, "", "/opt"),
+    "a mount point's link is there": ({"srv/v": "-> /usr/lib/drv"}, "/usr/lib/drv\n", "/srv/v"),
+}
+
+
+@pytest.mark.parametrize(("image", "conf", "covered"), ON_THE_WAY.values(), ids=ON_THE_WAY.keys())
+@pytest.mark.parametrize("mount", ["a tmpfs", "nothing"])
+def test_a_way_through_a_directory_that_will_be_covered_is_left_to_the_hook(
+    tmp_path: Path, image: dict[str, Entry], conf: str, covered: str, mount: str
+) -> None:
+    """Only the end of a path was compared, after the links of the image: the cache named files that were not there."""
+    image = {**LIBC, "usr/lib/drv/libd.so.1": library("libd.so.1"), **image}
+    scene = Scene(tmp_path, {**image, "etc/ld.so.conf": f"{CONF}{conf}"})
+    if mount == "a tmpfs":
+        scene.config["mounts"].append({"destination": covered, "source": "tmpfs", "type": "tmpfs"})
+    assert scene.fold(hook(*LDCACHE))[1] == (["update-ldcache"] if mount == "nothing" else [])
+
+
+@pytest.mark.parametrize("links", [False, True])
+def test_a_mount_point_below_a_mount_lies_where_that_leads(tmp_path: Path, links: bool) -> None:
+    """In what is mounted first a link of the same path as the second's mount point leads that to the libraries."""
+    scene = Scene(tmp_path, {**LIBC, "srv/v": None, f"{LIB}/drv/libd.so.1": library("libd.so.1")})
+    volume = bind(scene, "/srv")
+    if links:
+        (scene.path / "volume/v").symlink_to(f"/{LIB}")
+    else:
+        (scene.path / "volume/v").mkdir()
+    scene.config["mounts"] += [volume, {"destination": "/srv/v", "source": "tmpfs", "type": "tmpfs"}]
+    assert scene.fold(hook(*LDCACHE))[1] == ([] if links else ["update-ldcache"])
+
+
+def test_mounts_are_made_one_after_the_other(tmp_path: Path) -> None:
+    """The image's link leads a mount to the libraries, unless an earlier mount hides the link."""
+    root = build(tmp_path / "root", {**LIBC, "srv/v": f"-> /{LIB}"})
+    covers = [("/srv", "", False), ("/srv/v", "", False)]
+    core.run_hook("update-ldcache", str(root), folders=[f"/{LIB}"], covers=covers)
+    with pytest.raises(OSError, match=f"/{LIB} will be covered by a mount"):
+        core.run_hook("update-ldcache", str(root), folders=[f"/{LIB}"], covers=covers[::-1])
 
 
 def test_a_directory_of_the_plan_is_searched_where_the_host_has_it(scene: Scene) -> None:
