@@ -6,7 +6,7 @@
 * containerd 2.x merges key by key. Our keys go into a file of their own, of the same version as the rest, in a
   directory that is imported. From 2.2 on `containerd config default` prints an import of conf.d, but the daemon imports
   only what the main file says; so that is always made sure.
-* k3s, rke2, k0s and microk8s write the file themselves: `location`.
+* k3s, rke2, k0s and microk8s write the file themselves: `distributions`.
 
 Sources: containerd, docs/cri/config.md, docs/man/containerd-config.toml.5.md, and what the modules beside name.
 """
@@ -17,10 +17,10 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import annotation_lists, config_files, location, runtime_tables
+from shim.engines.containerd import annotation_lists, config_files, distributions, runtime_tables
 from shim.engines.containerd.checks import disabled, faults, unread
 from shim.engines.containerd.config_dump import dump
-from shim.engines.containerd.location import locate
+from shim.engines.containerd.distributions import locate
 from shim.engines.model import Add, Edit, Put
 from shim.engines.texts import template_edit, toml_edit
 from shim.engines.texts.editing import apply, decoded
@@ -71,13 +71,13 @@ def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[
     merged = config_files.merged(host, place)
     _refuse(place, merged, registry, wanted)
     steps = _steps(host, place, merged, registry, wanted)
-    if location.is_template(place):
+    if distributions.is_template(place):
         result = [_template(host, place, steps)]
     else:
         path = place.drop_in if merged.modern or place.layout == "k0s" else _home(place, merged)
         result = _in_file(host, place, merged, path or place.config, steps)
     then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
-    if wanted.default and not location.is_template(place):
+    if wanted.default and not distributions.is_template(place):
         _check_default(config_files.merged(then, place), result, wanted)
     _check_pods(host, then, place, wanted.name)
     return result

@@ -13,7 +13,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import annotation_lists, config_files, location
+from shim.engines.containerd import annotation_lists, config_files, distributions
 from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ def disabled(merged: Merged) -> Iterator[Finding]:
 
 
 def _other(host: Host, place: Place) -> Iterator[Finding]:
-    running = location.daemons(host)
-    if running and not place.layout and all(location.configured(one) != place.config for one in running):
-        text = f"containerd (process {running[0].pid}) reads {location.configured(running[0])}, not this file"
+    running = distributions.daemons(host)
+    if running and not place.layout and all(distributions.configured(one) != place.config for one in running):
+        text = f"containerd (process {running[0].pid}) reads {distributions.configured(running[0])}, not this file"
         yield Finding("ENGINE_CONFIG_OTHER", text, path=place.config)
 
 
@@ -189,9 +189,9 @@ def _without_type(runtime: Runtime) -> Iterator[Finding]:
 def _unused(host: Host, place: Place, merged: Merged) -> Iterator[Finding]:
     """Files that look like drop-ins, register a runtime, and are read by nobody."""
     here = posixpath.dirname(place.config)
-    patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{location.DROP_IN}"]
+    patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{distributions.DROP_IN}"]
     patterns += (
-        [] if location.is_template(place) or not place.drop_in else [f"{posixpath.dirname(place.drop_in)}/*.toml"]
+        [] if distributions.is_template(place) or not place.drop_in else [f"{posixpath.dirname(place.drop_in)}/*.toml"]
     )
     read = {file.path for file in merged.files}
     for path in sorted({path for pattern in patterns for path in host.glob(pattern)} - read):
