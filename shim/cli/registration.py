@@ -24,7 +24,7 @@ def outcome_document(outcome: Outcome, order: Order) -> dict[str, Any]:
     files = [{"path": path, "diff": _diff(outcome, path)} for path in outcome.after]
     link = {"path": outcome.link, "before": outcome.linked, "after": outcome.low_level or None}
     return {
-        "engine": outcome.place.engine,
+        "engine": outcome.location.engine,
         "name": order.name,
         "changed": outcome.changed and not order.dry_run,
         "files": files,
@@ -36,7 +36,7 @@ def outcome_document(outcome: Outcome, order: Order) -> dict[str, Any]:
 
 def show_outcome(outcome: Outcome, order: Order) -> None:
     """Print what was done; of a dry run the diff."""
-    engine = outcome.place.engine
+    engine = outcome.location.engine
     if not outcome.changed:
         click.echo(f"{engine}: nothing to change")
     for path, data in outcome.after.items():
@@ -70,18 +70,18 @@ def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: 
         file: the manifest's name.
     """
     try:
-        place = engine.locate(host, *files)
-        registry = engine.read(host, place)
-        findings = verifier.findings(host, engine, place, name)
+        location = engine.locate(host, *files)
+        registry = engine.read(host, location)
+        findings = verifier.findings(host, engine, location, name)
     except CdiError as error:
         return {"engine": engine.NAME, "findings": [finding.to_json() for finding in error.findings]}
     try:
-        findings += manifests.check(text, registry, place, file, sources.prefixes(host)) if text else []
+        findings += manifests.check(text, registry, location, file, sources.prefixes(host)) if text else []
     except CdiError as error:
         findings += error.findings
     return {
         "engine": engine.NAME,
-        "config": place.config,
+        "config": location.config,
         "files": registry.files,
         "registration": _registration(registry, name),
         "default": registry.default,

@@ -292,10 +292,10 @@ def _registered(host: Host, engine: str, name: str) -> Sequence[Engine]:
 
 def _knows(host: Host, engine: Engine, name: str) -> bool:
     try:
-        place = engine.locate(host)
+        location = engine.locate(host)
         return (
-            undo_records.find(host, place.engine, place.config, name) is not None
-            or name in engine.read(host, place).runtimes
+            undo_records.find(host, location.engine, location.config, name) is not None
+            or name in engine.read(host, location).runtimes
         )
     except CdiError:
         return False

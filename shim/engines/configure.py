@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shim.base.findings import ERROR, CdiError, Finding
 from shim.engines import launcher, lost_requests, transaction, undo_records, vendors, verify
 from shim.engines.launcher import Choice
-from shim.engines.model import Place, Wanted
+from shim.engines.model import Location, Wanted
 from shim.engines.texts import editing
 from shim.host import abilities, identity
 
@@ -60,7 +60,7 @@ class Outcome:
     """What was done, or would be.
 
     Attributes:
-        place: where the configuration lies.
+        location: where the configuration lies.
         before: path -> bytes that were there, for each file that changes; None for one that was missing.
         after: path -> bytes that are there now; None for one that is gone.
         link: the low-level link that changes, "" when none does.
@@ -70,7 +70,7 @@ class Outcome:
         findings: what verify says about that, and those requests.
     """
 
-    place: Place
+    location: Location
     before: dict[str, bytes | None] = field(default_factory=dict)
     after: dict[str, bytes | None] = field(default_factory=dict)
     link: str = ""
@@ -95,22 +95,22 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
     Raises:
         CdiError: it cannot be done, or did not hold; everything is then as it was.
     """
-    place = engine.locate(host, order.config, order.drop_in)
-    earlier = undo_records.find(host, place.engine, place.config, order.name)
+    location = engine.locate(host, order.config, order.drop_in)
+    earlier = undo_records.find(host, location.engine, location.config, order.name)
     given_back = transaction.restored(host, earlier) if earlier else {}
     base = host.with_files(given_back)  # as if we had never been here: then once more comes to the same
-    registry = engine.read(base, place)
+    registry = engine.read(base, location)
     choice = _choice(host, registry, order)
     if order.hook or not order.dry_run:  # else verify says it below, beside the change
         launcher.check(host, choice.path)
     wanted = Wanted(order.name, choice.path, order.default, order.cdi, choice.low_level)
     describe = getattr(engine, "hook_edits", engine.edits) if order.hook else engine.edits
-    steps = describe(base, place, registry, wanted)
+    steps = describe(base, location, registry, wanted)
     before = {edit.path: base.read(edit.path) for edit in steps}
     contents: dict[str, bytes | None] = {**given_back, **editing.apply(steps, before)}
-    outcome = _outcome(host, place, contents, choice)
+    outcome = _outcome(host, location, contents, choice)
     later = host.with_files(contents, {choice.link: choice.low_level} if choice.link else None)
-    _foresee(base, engine, place, [(registry, engine.read(later, place))], outcome, order)
+    _foresee(base, engine, location, [(registry, engine.read(later, location))], outcome, order)
     if not order.dry_run:
         if outcome.changed:
             files = [
@@ -119,13 +119,13 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
                 )
                 for path, old in before.items()
             ]
-            _carry_out(host, engine, place, _record(place, registry, wanted, choice, earlier, files), contents)
+            _carry_out(host, engine, location, _record(location, registry, wanted, choice, earlier, files), contents)
         if choice.low_level:
             _learn(host, choice.low_level)
-    outcome.findings = verify.findings(later if order.dry_run else host, engine, place, order.name)
+    outcome.findings = verify.findings(later if order.dry_run else host, engine, location, order.name)
     if choice.low_level and not vendors.is_program(choice.low_level):  # else the vendor's program runs behind shim
-        ways = engine.ways_to_ask(place, registry, order.name)
-        outcome.lost = lost_requests.compare(base, place.engine, registry, ways)
+        ways = engine.ways_to_ask(location, registry, order.name)
+        outcome.lost = lost_requests.compare(base, location.engine, registry, ways)
         outcome.findings += [lost.finding(vendors.program(registry)) for lost in outcome.lost]
     return outcome
 
@@ -145,12 +145,12 @@ def remove(host: Host, engine: Engine, order: Order) -> Outcome:
         if (one.engine, one.name) == (engine.NAME, order.name) and order.config in {"", one.config}
     ]
     if len(mine) == 1:  # nothing is read to find it: the engine may be gone, or its files broken
-        place = Place(engine.NAME, mine[0].config)
+        location = Location(engine.NAME, mine[0].config)
     else:
-        place = engine.locate(host, order.config, order.drop_in)
-    record = undo_records.find(host, place.engine, place.config, order.name)
-    outcome = Outcome(place)
-    contents = transaction.restored(host, record) if record else _stripped(host, engine, place, order.name)
+        location = engine.locate(host, order.config, order.drop_in)
+    record = undo_records.find(host, location.engine, location.config, order.name)
+    outcome = Outcome(location)
+    contents = transaction.restored(host, record) if record else _stripped(host, engine, location, order.name)
     outcome.before = {path: host.read(path) for path in contents if host.read(path) != contents[path]}
     outcome.after = {path: contents[path] for path in outcome.before}
     if record and transaction.is_ours_alone(host, record):
@@ -172,7 +172,7 @@ def _choice(host: Host, registry: Registry, order: Order) -> Choice:
 
 
 def _record(
-    place: Place,
+    location: Location,
     registry: Registry,
     wanted: Wanted,
     choice: Choice,
@@ -182,13 +182,13 @@ def _record(
     linked = choice.linked
     if earlier and earlier.link == choice.link and linked == earlier.low_level:
         linked = earlier.linked  # the link is there because of us
-    record = undo_records.Record(place.engine, place.config, wanted.name, registry.default, wanted.default)
+    record = undo_records.Record(location.engine, location.config, wanted.name, registry.default, wanted.default)
     record.link, record.low_level, record.linked, record.files = choice.link, choice.low_level, linked, files
     return record
 
 
-def _outcome(host: Host, place: Place, contents: Mapping[str, bytes | None], choice: Choice) -> Outcome:
-    outcome = Outcome(place, low_level=choice.low_level)
+def _outcome(host: Host, location: Location, contents: Mapping[str, bytes | None], choice: Choice) -> Outcome:
+    outcome = Outcome(location, low_level=choice.low_level)
     for path, data in contents.items():
         now = host.read(path)
         if now != data:
@@ -201,7 +201,7 @@ def _outcome(host: Host, place: Place, contents: Mapping[str, bytes | None], cho
 def _foresee(
     host: Host,
     engine: Engine,
-    place: Place,
+    location: Location,
     pairs: list[tuple[Registry, Registry]],
     outcome: Outcome,
     order: Order,
@@ -209,28 +209,31 @@ def _foresee(
     """Refuse what would cost the engine a runtime, or its start: by our reading (before, after), and by its own."""
     dump = getattr(engine, "dump", None)
     if dump and outcome.after:
-        now, then = dump(host, place, {}), dump(host, place, outcome.after)
+        now, then = dump(host, location, {}), dump(host, location, outcome.after)
         if now and not then:
-            text = f"{place.program or place.engine} takes its files as they are, and would refuse them with our keys"
+            program = location.program or location.engine
+            text = f"{program} takes its files as they are, and would refuse them with our keys"
             remedy = "nothing was written; please report this, with what --dry-run prints"
-            raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=place.drop_in or place.config)])
+            raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=location.drop_in or location.config)])
         if now and then:
             pairs.append((now, then))
     for now, then in pairs:
         lost = sorted(now.runtimes.keys() - then.runtimes.keys())
         if lost:
-            text = f"with it, {place.engine} would lose the runtime{'s' * (len(lost) > 1)} {', '.join(lost)}"
-            raise CdiError([Finding("RUNTIME_LOST", text, path=place.drop_in or place.config)])
+            text = f"with it, {location.engine} would lose the runtime{'s' * (len(lost) > 1)} {', '.join(lost)}"
+            raise CdiError([Finding("RUNTIME_LOST", text, path=location.drop_in or location.config)])
         if order.name not in then.runtimes and not order.hook:
-            text = f"{place.engine} would not see the runtime {order.name}: nothing that it reads imports this file"
-            raise CdiError([Finding("DROP_IN_UNUSED", text, path=place.drop_in or place.config)])
+            text = f"{location.engine} would not see the runtime {order.name}: nothing that it reads imports this file"
+            raise CdiError([Finding("DROP_IN_UNUSED", text, path=location.drop_in or location.config)])
 
 
-def _carry_out(host: Host, engine: Engine, place: Place, record: Record, contents: Mapping[str, bytes | None]) -> None:
-    known = {_identity(finding) for finding in verify.findings(host, engine, place, record.name)}
+def _carry_out(
+    host: Host, engine: Engine, location: Location, record: Record, contents: Mapping[str, bytes | None]
+) -> None:
+    known = {_identity(finding) for finding in verify.findings(host, engine, location, record.name)}
 
     def check() -> None:
-        found = verify.findings(host, engine, place, record.name)
+        found = verify.findings(host, engine, location, record.name)
         new = [finding for finding in found if finding.level == ERROR and _identity(finding) not in known]
         if new:
             raise CdiError(new)
@@ -242,12 +245,12 @@ def _identity(finding: Finding) -> tuple[str, str]:
     return finding.id, finding.text
 
 
-def _stripped(host: Host, engine: Engine, place: Place, name: str) -> dict[str, bytes | None]:
-    registry = engine.read(host, place)
+def _stripped(host: Host, engine: Engine, location: Location, name: str) -> dict[str, bytes | None]:
+    registry = engine.read(host, location)
     runtime = registry.runtimes.get(name)
     if runtime is None or not launcher.is_launcher(host, runtime.path):
         return {}
-    steps = engine.edits(host, place, registry, Wanted(name, runtime.path))
+    steps = engine.edits(host, location, registry, Wanted(name, runtime.path))
     contents: dict[str, bytes | None] = {}
     for path in dict.fromkeys(edit.path for edit in steps):
         now = host.read(path)

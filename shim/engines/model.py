@@ -69,7 +69,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where the configuration of an engine on this machine lies.
 
     Attributes:
@@ -173,7 +173,7 @@ class Engine(Protocol):
 
     NAME: str
 
-    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Place:
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Find the engine's configuration.
 
         Arguments:
@@ -185,22 +185,22 @@ class Engine(Protocol):
                 that was named does not go with this engine.
         """
 
-    def read(self, host: Host, place: Place) -> Registry:
+    def read(self, host: Host, location: Location) -> Registry:
         """Read the configuration as the engine does. Missing files are no error: then its defaults hold.
 
         Raises:
             CdiError: a file cannot be read, or is not valid TOML or JSON.
         """
 
-    def edits(self, host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
         """What registers a runtime. Edits that change nothing are dropped by the caller.
 
         Raises:
             CdiError: it cannot be done in this configuration.
         """
 
-    def faults(self, host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+    def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
         """What is wrong, or will surprise, with the runtime `name` in this configuration; `registry.findings` aside."""
 
-    def ways_to_ask(self, place: Place, registry: Registry, name: str) -> str:
+    def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
         """How a container of this engine asks the runtime `name` for devices, in the version that is here; a clause."""

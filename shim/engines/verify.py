@@ -14,41 +14,41 @@ from shim.engines import launcher, sources, undo_records
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.engines.model import Engine, Place, Registry, Runtime
+    from shim.engines.model import Engine, Location, Registry, Runtime
     from shim.host.host import Host
 
 _ENFORCING = "/sys/fs/selinux/enforce"
 _USE_DEVICES = "/sys/fs/selinux/booleans/container_use_devices"
 
 
-def findings(host: Host, engine: Engine, place: Place, name: str) -> list[Finding]:
+def findings(host: Host, engine: Engine, location: Location, name: str) -> list[Finding]:
     """Everything that is wrong with a runtime in an engine's configuration, or will surprise.
 
     Arguments:
         host: the machine.
         engine: the engine's module.
-        place: where its configuration lies.
+        location: where its configuration lies.
         name: the runtime.
     """
     try:
-        registry = engine.read(host, place)
+        registry = engine.read(host, location)
     except CdiError as error:
         return error.findings
-    found = [*registry.findings, *engine.faults(host, place, registry, name)]
-    found += _runtimes(host, place, registry, name)
-    found += _default(host, place, registry, name)
+    found = [*registry.findings, *engine.faults(host, location, registry, name)]
+    found += _runtimes(host, location, registry, name)
+    found += _default(host, location, registry, name)
     found += _low_level(host, registry, name)
-    found += _restart(host, engine, place, registry, found)
+    found += _restart(host, engine, location, registry, found)
     found += _selinux(host)
     if name in registry.runtimes or registry.hook:
-        found += sources.findings(host, engine.ways_to_ask(place, registry, name))
+        found += sources.findings(host, engine.ways_to_ask(location, registry, name))
     return found
 
 
-def _runtimes(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
+def _runtimes(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
     if name not in registry.runtimes and not _is_hooked(host, registry, name):
         yield Finding(
-            "HANDLER_MISSING", f"there is no runtime {name}; there are {registry.near(name)}", path=place.config
+            "HANDLER_MISSING", f"there is no runtime {name}; there are {registry.near(name)}", path=location.config
         )
     for runtime in registry.runtimes.values():
         if runtime.name == name:
@@ -69,17 +69,17 @@ def _launcher(host: Host, runtime: Runtime) -> list[Finding]:
     return launcher.faults(host, host.find(name) or name)
 
 
-def _default(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
-    record = undo_records.find(host, place.engine, place.config, name)
+def _default(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
+    record = undo_records.find(host, location.engine, location.config, name)
     if record and record.as_default:
         return
     if registry.default == name:
         before = f"; before it was {record.default}" if record and record.default else ""
         text = f"{name} is the default runtime, for every container, which nobody asked shim for{before}"
-        yield Finding("RUNTIME_DEFAULT", text, path=place.config)
+        yield Finding("RUNTIME_DEFAULT", text, path=location.config)
     elif record and record.default and record.default != registry.default:
         text = f"the default runtime is {registry.default}; it was {record.default} when {name} was configured"
-        yield Finding("RUNTIME_DEFAULT", text, path=place.config)
+        yield Finding("RUNTIME_DEFAULT", text, path=location.config)
 
 
 def _low_level(host: Host, registry: Registry, name: str) -> Iterator[Finding]:
@@ -101,19 +101,22 @@ def _low_level(host: Host, registry: Registry, name: str) -> Iterator[Finding]:
         yield Finding("LOWLEVEL_MISMATCH", text, path=link)
 
 
-def _restart(host: Host, engine: Engine, place: Place, registry: Registry, found: list[Finding]) -> Iterator[Finding]:
+def _restart(
+    host: Host, engine: Engine, location: Location, registry: Registry, found: list[Finding]
+) -> Iterator[Finding]:
     """A daemon reads its files when it starts. Where an engine has said so itself, more exactly, this is left out."""
-    if not place.daemon or any(finding.id == "RESTART_NEEDED" for finding in found):
+    if not location.daemon or any(finding.id == "RESTART_NEEDED" for finding in found):
         return
-    asked = getattr(engine, "restart", lambda *_: None)(host, place, registry)
+    asked = getattr(engine, "restart", lambda *_: None)(host, location, registry)
     if asked is not None:
         yield from asked
         return
-    newer = [path for path in registry.files if host.modified(path) > place.daemon.started]
+    newer = [path for path in registry.files if host.modified(path) > location.daemon.started]
     if newer:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(place.daemon.started))
-        text = f"{place.engine} (process {place.daemon.pid}) runs since {since}, and {newer[0]} was changed after that"
-        remedy = f"{place.restart}; containers that run are not affected"
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(location.daemon.started))
+        what = f"{location.engine} (process {location.daemon.pid})"
+        text = f"{what} runs since {since}, and {newer[0]} was changed after that"
+        remedy = f"{location.restart}; containers that run are not affected"
         yield Finding("RESTART_NEEDED", text, remedy, path=newer[0])
 
 

@@ -33,12 +33,12 @@ class Configured:
         self.file = self.daemon.directory / "daemon.json"
         argv = ("/usr/sbin/dockerd", "--config-file", str(self.file), *words)
         self.host = Host(daemons=[Daemon(7, argv, 0.0)])
-        self.place = docker.locate(self.host)
+        self.location = docker.locate(self.host)
 
     def edit(self, wanted: Wanted) -> None:
         """Make the edits that `configure` makes."""
-        registry = docker.read(self.host, self.place)
-        steps = docker.edits(self.host, self.place, registry, wanted)
+        registry = docker.read(self.host, self.location)
+        steps = docker.edits(self.host, self.location, registry, wanted)
         self.file.write_bytes(editing.apply(steps, {str(self.file): self.file.read_bytes()})[str(self.file)])
 
     def put(self, keys: tuple[str, ...], value: Any) -> None:
@@ -62,7 +62,7 @@ class Configured:
 
     def stale(self) -> list[str]:
         """What the daemon does not know yet, and what helps."""
-        found = docker.restart(self.host, self.place, docker.read(self.host, self.place))
+        found = docker.restart(self.host, self.location, docker.read(self.host, self.location))
         assert found is not None, "dockerd answers on its socket"
         return [f"{one}; {one.remedy}" for one in found]
 
@@ -77,7 +77,7 @@ def configured(sandbox: Sandbox, shim: Path) -> Iterator[Configured]:
 def test_a_runtime_is_there_after_a_reload_and_the_default_too(
     configured: Configured, shim: Path, device: FakeDevice
 ) -> None:
-    assert configured.place.version[:2] == (20, 10)
+    assert configured.location.version[:2] == (20, 10)
     configured.put(("runtimes", "other"), {"path": "/usr/sbin/runc", "runtimeArgs": ["--debug"]})
     configured.reload()
     assert configured.stale() == []
@@ -124,12 +124,12 @@ def test_a_file_that_begins_empty_works_after_configure(sandbox: Sandbox, shim: 
     directories = [f"--data-root={sandbox.scratch}/d", f"--exec-root={sandbox.scratch}/x"]
     argv = ["/usr/sbin/dockerd", "--config-file", str(file), *directories]
     host = Host(daemons=[Daemon(7, tuple(argv), 0.0)])
-    place = docker.locate(host)
-    (fault,) = docker.read(host, place).findings
+    location = docker.locate(host)
+    (fault,) = docker.read(host, location).findings
     assert fault.id == "ENGINE_CONFIG_SYNTAX"
     assert "EOF" in sandbox.run(*argv).err
     after = editing.apply(
-        docker.edits(host, place, docker.read(host, place), Wanted("shim", str(shim))), {str(file): b""}
+        docker.edits(host, location, docker.read(host, location), Wanted("shim", str(shim))), {str(file): b""}
     )
     file.write_bytes(after[str(file)].replace(b"{\n", b'{\n  "hosts": ["nonsense"],\n', 1))
     assert "nonsense" in sandbox.run(*argv).err, "it is read to its end, and only what we broke is refused"

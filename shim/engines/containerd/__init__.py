@@ -27,7 +27,7 @@ from shim.engines.texts.editing import apply, decoded
 
 if TYPE_CHECKING:
     from shim.engines.containerd.config_files import Merged
-    from shim.engines.model import Place, Registry, Wanted
+    from shim.engines.model import Location, Registry, Wanted
     from shim.host.host import Host
 
 __all__ = ["NAME", "dump", "edits", "faults", "locate", "read", "ways_to_ask"]
@@ -40,7 +40,7 @@ _BASE_SINCE = {24: 17, 25: 13, 26: 8, 27: 5}
 _MARK = "# Written by `shim runtime configure`; `shim runtime remove` takes it away.\n"
 
 
-def read(host: Host, place: Place) -> Registry:
+def read(host: Host, location: Location) -> Registry:
     """Read the configuration as containerd does. See `model.Engine`.
 
     Where no file says how the default runtime is built, `containerd config dump` is asked.
@@ -48,18 +48,18 @@ def read(host: Host, place: Place) -> Registry:
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX, ENGINE_CONFIG_VERSION.
     """
-    merged = config_files.merged(host, place)
-    registry = runtime_tables.registry(host, place, merged)
-    registry.findings += [*merged.findings, *unread(place, merged)]
+    merged = config_files.merged(host, location)
+    registry = runtime_tables.registry(host, location, merged)
+    registry.findings += [*merged.findings, *unread(location, merged)]
     built_in = registry.runtimes.get(registry.default)
     if built_in and not built_in.file:
-        said = dump(host, place, {})
+        said = dump(host, location, {})
         if said and registry.default in said.runtimes:
             registry.runtimes[registry.default] = said.runtimes[registry.default]
     return registry
 
 
-def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+def edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
     """What registers a runtime in containerd. See `model.Engine`.
 
     Raises:
@@ -68,28 +68,28 @@ def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[
             ENGINE_CONFIG_OWNED, ENGINE_CONFIG_SHAPE for a template that cannot take the keys; DROP_IN_UNUSED when a
             later file would win; POD_REQUESTS where authors of Pods could ask a runtime of ours for devices.
     """
-    merged = config_files.merged(host, place)
-    _refuse(place, merged, registry, wanted)
-    steps = _steps(host, place, merged, registry, wanted)
-    if distributions.is_template(place):
-        result = [_template(host, place, steps)]
+    merged = config_files.merged(host, location)
+    _refuse(location, merged, registry, wanted)
+    steps = _steps(host, location, merged, registry, wanted)
+    if distributions.is_template(location):
+        result = [_template(host, location, steps)]
     else:
-        path = place.drop_in if merged.modern or place.layout == "k0s" else _home(place, merged)
-        result = _in_file(host, place, merged, path or place.config, steps)
+        path = location.drop_in if merged.modern or location.layout == "k0s" else _home(location, merged)
+        result = _in_file(host, location, merged, path or location.config, steps)
     then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
-    if wanted.default and not distributions.is_template(place):
-        _check_default(config_files.merged(then, place), result, wanted)
-    _check_pods(host, then, place, wanted.name)
+    if wanted.default and not distributions.is_template(location):
+        _check_default(config_files.merged(then, location), result, wanted)
+    _check_pods(host, then, location, wanted.name)
     return result
 
 
-def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
+def ways_to_ask(location: Location, registry: Registry, name: str) -> str:
     """How a container asks for devices. See `model.Engine`."""
     return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
 
-def _refuse(place: Place, merged: Merged, registry: Registry, wanted: Wanted) -> None:
-    found = [*disabled(merged), *unread(place, merged)]
+def _refuse(location: Location, merged: Merged, registry: Registry, wanted: Wanted) -> None:
+    found = [*disabled(merged), *unread(location, merged)]
     if found:
         raise CdiError(found)
     older = registry.runtimes.get("default")
@@ -99,7 +99,7 @@ def _refuse(place: Place, merged: Merged, registry: Registry, wanted: Wanted) ->
         raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=older.file, line=older.line)])
 
 
-def _steps(host: Host, place: Place, merged: Merged, registry: Registry, wanted: Wanted) -> list[Put]:
+def _steps(host: Host, location: Location, merged: Merged, registry: Registry, wanted: Wanted) -> list[Put]:
     section = ("plugins", merged.ours)
     runtimes = (*section, "containerd", "runtimes")
     steps = []
@@ -107,7 +107,7 @@ def _steps(host: Host, place: Place, merged: Merged, registry: Registry, wanted:
         steps.append(Put((*section, "enable_cdi"), True))
     if wanted.default and registry.default != wanted.name:
         steps.append(Put((*section, "containerd", "default_runtime_name"), wanted.name))
-    if not merged.modern and not place.layout and not _registers_any(merged):
+    if not merged.modern and not location.layout and not _registers_any(merged):
         steps += [
             Put((*runtimes, "runc", *keys), value) for keys, value in runtime_tables.set_keys(registry.runtimes["runc"])
         ]
@@ -121,23 +121,23 @@ def _registers_any(merged: Merged) -> bool:
     return bool(config_files.table(merged.document, ("plugins", merged.cri, "containerd", "runtimes")))
 
 
-def _home(place: Place, merged: Merged) -> str:
+def _home(location: Location, merged: Merged) -> str:
     """The file from which containerd 1.x takes the CRI section."""
     holders = [one.path for one in merged.files if merged.cri in config_files.table(one.document, ("plugins",))]
-    home = holders[-1] if holders else place.drop_in or place.config
-    if place.drop_in and place.drop_in != home:
+    home = holders[-1] if holders else location.drop_in or location.config
+    if location.drop_in and location.drop_in != home:
         text = (
             f"containerd 1.x takes the CRI section from one file: this one would stand for all that {home} says, "
             "runtimes included"
         )
         remedy = f"leave --drop-in away: the runtime is then written into {home}"
-        raise CdiError([Finding("RUNTIME_LOST", text, remedy, path=place.drop_in)])
+        raise CdiError([Finding("RUNTIME_LOST", text, remedy, path=location.drop_in)])
     return home
 
 
-def _in_file(host: Host, place: Place, merged: Merged, path: str, steps: list[Put]) -> list[Edit]:
+def _in_file(host: Host, location: Location, merged: Merged, path: str, steps: list[Put]) -> list[Edit]:
     head = f"version = {merged.version}\n"
-    if path == place.config:
+    if path == location.config:
         return [Edit(path, "toml", tuple(steps), head)]
     there = config_files.file_at(host, path)
     if there and there.version not in {0, merged.version}:
@@ -147,48 +147,50 @@ def _in_file(host: Host, place: Place, merged: Merged, path: str, steps: list[Pu
         raise CdiError([Finding("ENGINE_CONFIG_VERSION", text, remedy, path=path, line=line)])
     if there and not there.version and merged.modern:
         steps = [Put(("version",), merged.version), *steps]
-    return [Edit(path, "toml", tuple(steps), _MARK + head), *_imports(host, place, merged, path)]
+    return [Edit(path, "toml", tuple(steps), _MARK + head), *_imports(host, location, merged, path)]
 
 
-def _imports(host: Host, place: Place, merged: Merged, path: str) -> list[Edit]:
+def _imports(host: Host, location: Location, merged: Merged, path: str) -> list[Edit]:
     """What makes the main file import another one: nothing, when some file does already."""
-    patterns = [one for file in merged.files for one in config_files.patterns(file, place)]
-    if place.layout == "k0s" or any(config_files.covers(one, path) for one in patterns):
+    patterns = [one for file in merged.files for one in config_files.patterns(file, location)]
+    if location.layout == "k0s" or any(config_files.covers(one, path) for one in patterns):
         return []
     directory, name = posixpath.split(path)
-    others = [one for one in host.glob(f"{directory}/*.toml") if one not in {path, place.config}]
+    others = [one for one in host.glob(f"{directory}/*.toml") if one not in {path, location.config}]
     # a pattern, since containerd does not start when a file is missing that is imported by its name; and never one that
     # wakes up files which nobody has imported so far
     pattern = f"{directory}/*.toml" if not others else f"{directory}/{name.removesuffix('.toml')}*.toml"
-    return [Edit(place.config, "toml", (Add(("imports",), (pattern,)),), f"version = {merged.version}\n")]
+    return [Edit(location.config, "toml", (Add(("imports",), (pattern,)),), f"version = {merged.version}\n")]
 
 
-def _template(host: Host, place: Place, steps: list[Put]) -> Edit:
+def _template(host: Host, location: Location, steps: list[Put]) -> Edit:
     """Our table in a template: only that, since the base has the headers of all others already."""
     *others, ours = steps
     for step in others:
         key = step.keys[-1]
-        instead = f"`default-runtime: {step.value}` in /etc/rancher/{place.layout}/config.yaml sets it"
-        remedy = instead if key == "default_runtime_name" else f"use a {place.layout} whose containerd has it on"
-        text = f"{key} cannot be added to the configuration that {place.layout} writes"
-        raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=place.config)])
-    data = host.read(place.drop_in)
-    _refuse_base(host, place)
+        instead = f"`default-runtime: {step.value}` in /etc/rancher/{location.layout}/config.yaml sets it"
+        remedy = instead if key == "default_runtime_name" else f"use a {location.layout} whose containerd has it on"
+        text = f"{key} cannot be added to the configuration that {location.layout} writes"
+        raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=location.config)])
+    data = host.read(location.drop_in)
+    _refuse_base(host, location)
     try:
-        template_edit.loads(decoded(data, place.drop_in) if data is not None else template_edit.BASE, place.drop_in)
+        template_edit.loads(
+            decoded(data, location.drop_in) if data is not None else template_edit.BASE, location.drop_in
+        )
     except CdiError as error:
-        remedy = f"add these lines to it, and restart {place.layout}:\n{toml_edit.table(ours.keys, ours.value)}"
+        remedy = f"add these lines to it, and restart {location.layout}:\n{toml_edit.table(ours.keys, ours.value)}"
         raise CdiError([Finding(one.id, one.text, remedy, path=one.path) for one in error.findings]) from None
-    return Edit(place.drop_in, "template", (ours,), _MARK + template_edit.BASE)
+    return Edit(location.drop_in, "template", (ours,), _MARK + template_edit.BASE)
 
 
-def _refuse_base(host: Host, place: Place) -> None:
-    version = host.version(host.find(place.layout))
+def _refuse_base(host: Host, location: Location) -> None:
+    version = host.version(host.find(location.layout))
     major, minor, patch = (*version, 0, 0, 0)[:3]
     if version and (major, minor) < (1, 28) and patch < _BASE_SINCE.get(minor, patch + 1):
-        text = f"{place.layout} {'.'.join(map(str, version))} knows no base from which a template could go on"
-        remedy = f"use {place.layout} 1.28 or later"
-        raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=place.config)])
+        text = f"{location.layout} {'.'.join(map(str, version))} knows no base from which a template could go on"
+        remedy = f"use {location.layout} 1.28 or later"
+        raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=location.config)])
 
 
 def _check_default(later: Merged, result: list[Edit], wanted: Wanted) -> None:
@@ -202,17 +204,17 @@ def _check_default(later: Merged, result: list[Edit], wanted: Wanted) -> None:
         raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=file, line=line)])
 
 
-def _check_pods(host: Host, then: Host, place: Place, name: str) -> None:
+def _check_pods(host: Host, then: Host, location: Location, name: str) -> None:
     """Refuse to register beside a pattern that would let the authors of Pods ask for devices.
 
     containerd 2.x merges tables key by key, so `pod_annotations` of another file stays in our table.
 
     Arguments:
         host, then: the machine as it is, and as it would be.
-        place: where the configuration lies.
+        location: where the configuration lies.
         name: of the new runtime.
     """
-    found = list(annotation_lists.of_pods(then, place, name))
-    lines_of_now = {one.text: one for one in annotation_lists.of_pods(host, place, name)}
+    found = list(annotation_lists.of_pods(then, location, name))
+    lines_of_now = {one.text: one for one in annotation_lists.of_pods(host, location, name)}
     if found:
         raise CdiError([lines_of_now.get(one.text, one) for one in found])

@@ -23,7 +23,7 @@ from shim.engines.containerd import config_files, patterns, runtime_tables
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.engines.model import Place, Runtime
+    from shim.engines.model import Location, Runtime
     from shim.host.host import Host
 
 
@@ -32,17 +32,17 @@ def passed_on(host: Host) -> list[str]:
     return [pattern for prefix in sources.prefixes(host) for pattern in patterns.of_prefix(prefix)]
 
 
-def of_pods(host: Host, place: Place, name: str) -> Iterator[Finding]:
+def of_pods(host: Host, location: Location, name: str) -> Iterator[Finding]:
     """POD_REQUESTS, for each pattern by which the author of a Pod can ask a runtime of shim for devices.
 
     Arguments:
-        host, place: the machine, and where its configuration lies.
+        host, location: the machine, and where its configuration lies.
         name: a runtime of shim; others are recognised by their program.
     """
-    merged = config_files.merged(host, place)
+    merged = config_files.merged(host, location)
     prefixes = sources.prefixes(host)
     for runtime in runtime_tables.runtimes(merged).values():
-        if runtime.name != name and not launcher.is_launcher(host, _program(host, place, runtime)):
+        if runtime.name != name and not launcher.is_launcher(host, _program(host, location, runtime)):
             continue
         for pattern in _texts(runtime.table.get("pod_annotations")):
             prefix = next((one for one in prefixes if patterns.can_match(pattern, one)), None)
@@ -78,10 +78,10 @@ def missing(host: Host, runtime: Runtime) -> Iterator[Finding]:
         yield Finding("RUNTIME_ANNOTATIONS", text, remedy, path=runtime.file, line=runtime.line)
 
 
-def _program(host: Host, place: Place, runtime: Runtime) -> str:
+def _program(host: Host, location: Location, runtime: Runtime) -> str:
     """The low-level runtime of a runtime; containerd looks for runc in the daemon's PATH where none is named."""
     named = runtime.path or ("runc" if runtime.type == runtime_tables.TYPE else "")
-    return host.find(named, path=place.daemon.path if place.daemon else "")
+    return host.find(named, path=location.daemon.path if location.daemon else "")
 
 
 def _texts(value: object) -> list[str]:

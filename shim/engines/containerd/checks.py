@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.engines.containerd.config_files import File, Merged
-    from shim.engines.model import Place, Registry, Runtime
+    from shim.engines.model import Location, Registry, Runtime
     from shim.host.host import Host
 
 # Plugins by their names of version 1
@@ -58,13 +58,13 @@ _NAMES = {bool: "true or false, without quotes", list: "a list of texts, in brac
 _RUNTIMES = ("containerd", "runtimes")
 
 
-def faults(host: Host, place: Place, registry: Registry, name: str) -> list[Finding]:
+def faults(host: Host, location: Location, registry: Registry, name: str) -> list[Finding]:
     """What is wrong with a runtime in containerd's configuration. See `model.Engine`."""
-    merged = config_files.merged(host, place)
-    found = [*_other(host, place)]
+    merged = config_files.merged(host, location)
+    found = [*_other(host, location)]
     for file in merged.files:
-        found += [*_unquoted(file), *_dead(file, merged, place), *_types(file, merged)]
-    found += [*disabled(merged), *_unused(host, place, merged), *_lost(merged, registry)]
+        found += [*_unquoted(file), *_dead(file, merged, location), *_types(file, merged)]
+    found += [*disabled(merged), *_unused(host, location, merged), *_lost(merged, registry)]
     for runtime in registry.runtimes.values():
         found += _without_type(runtime)
     if name in registry.runtimes:
@@ -72,21 +72,21 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> list[Find
             *annotation_lists.missing(host, registry.runtimes[name]),
             *_cgroups(registry, registry.runtimes[name]),
         ]
-    found += annotation_lists.of_pods(host, place, name)
-    return [*found, *_cdi(place, merged, registry)]
+    found += annotation_lists.of_pods(host, location, name)
+    return [*found, *_cdi(location, merged, registry)]
 
 
-def unread(place: Place, merged: Merged) -> Iterator[Finding]:
+def unread(location: Location, merged: Merged) -> Iterator[Finding]:
     """Files of a version that this containerd does not take: ENGINE_CONFIG_VERSION."""
-    said = ".".join(map(str, place.version[:2]))
+    said = ".".join(map(str, location.version[:2]))
     for file in merged.files:
         line = toml_edit.line_of(file.text, ("version",))
-        known = 2 if place.version < (2,) else 3 if place.version < (2, 3) else config_files.LATEST
-        if place.version and file.version > known:
+        known = 2 if location.version < (2,) else 3 if location.version < (2, 3) else config_files.LATEST
+        if location.version and file.version > known:
             text = f"it states version {file.version}, of which containerd {said} knows nothing; {known} is its latest"
             remedy = f"write it in version {known}; `containerd config default` shows how"
             yield Finding("ENGINE_CONFIG_VERSION", text, remedy, path=file.path, line=line)
-        elif (2,) <= place.version < (2, 3) and file.version == 1:
+        elif (2,) <= location.version < (2, 3) and file.version == 1:
             text = f"it states version 1, of which containerd {said} drops everything about runtimes"
             remedy = "`containerd config migrate` prints it in version 3"
             yield Finding("ENGINE_CONFIG_VERSION", text, remedy, path=file.path, line=line)
@@ -103,11 +103,11 @@ def disabled(merged: Merged) -> Iterator[Finding]:
             yield Finding("CRI_DISABLED", text, remedy, path=file.path, line=line)
 
 
-def _other(host: Host, place: Place) -> Iterator[Finding]:
+def _other(host: Host, location: Location) -> Iterator[Finding]:
     running = distributions.daemons(host)
-    if running and not place.layout and all(distributions.configured(one) != place.config for one in running):
+    if running and not location.layout and all(distributions.configured(one) != location.config for one in running):
         text = f"containerd (process {running[0].pid}) reads {distributions.configured(running[0])}, not this file"
-        yield Finding("ENGINE_CONFIG_OTHER", text, path=place.config)
+        yield Finding("ENGINE_CONFIG_OTHER", text, path=location.config)
 
 
 def _unquoted(file: File) -> Iterator[Finding]:
@@ -118,8 +118,8 @@ def _unquoted(file: File) -> Iterator[Finding]:
         yield Finding("CONFIG_HEADER_UNQUOTED", text, path=file.path, line=line)
 
 
-def _dead(file: File, merged: Merged, place: Place) -> Iterator[Finding]:
-    own = file.version if place.version >= (2, 3) else merged.version
+def _dead(file: File, merged: Merged, location: Location) -> Iterator[Finding]:
+    own = file.version if location.version >= (2, 3) else merged.version
     for name in config_files.table(file.document, ("plugins",)):
         for key, right in _right_names(file, name, own, merged.modern):
             keys = ("plugins", name, key) if key else ("plugins", name)
@@ -186,12 +186,14 @@ def _without_type(runtime: Runtime) -> Iterator[Finding]:
         yield Finding("RUNTIME_TYPE_MISSING", text, path=runtime.file, line=runtime.line)
 
 
-def _unused(host: Host, place: Place, merged: Merged) -> Iterator[Finding]:
+def _unused(host: Host, location: Location, merged: Merged) -> Iterator[Finding]:
     """Files that look like drop-ins, register a runtime, and are read by nobody."""
-    here = posixpath.dirname(place.config)
+    here = posixpath.dirname(location.config)
     patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{distributions.DROP_IN}"]
     patterns += (
-        [] if distributions.is_template(place) or not place.drop_in else [f"{posixpath.dirname(place.drop_in)}/*.toml"]
+        []
+        if distributions.is_template(location) or not location.drop_in
+        else [f"{posixpath.dirname(location.drop_in)}/*.toml"]
     )
     read = {file.path for file in merged.files}
     for path in sorted({path for pattern in patterns for path in host.glob(pattern)} - read):
@@ -230,21 +232,21 @@ def _cgroups(registry: Registry, runtime: Runtime) -> Iterator[Finding]:
         yield Finding("RUNTIME_CGROUPS", text, path=runtime.file, line=runtime.line)
 
 
-def _cdi(place: Place, merged: Merged, registry: Registry) -> Iterator[Finding]:
+def _cdi(location: Location, merged: Merged, registry: Registry) -> Iterator[Finding]:
     if registry.cdi is not False:
         return
-    if place.version and place.version < (1, 7):
-        said = ".".join(map(str, place.version))
+    if location.version and location.version < (1, 7):
+        said = ".".join(map(str, location.version))
         text = f"containerd {said} has no CDI support of its own"
         remedy = "the runtime shim does not need it; containerd 1.7 is the first that has it"
         if config_files.table(merged.document, ("plugins", merged.cri)).get("enable_cdi"):
-            yield Finding("CDI_UNSUPPORTED", f"enable_cdi does nothing: {text}", remedy, path=place.config)
+            yield Finding("CDI_UNSUPPORTED", f"enable_cdi does nothing: {text}", remedy, path=location.config)
             return
     else:
         section = f"[{_header('plugins', merged.ours)}]"
         text = f"containerd's own CDI support is off: enable_cdi is not true in {section}"
         remedy = "`shim runtime configure --enable-cdi` sets it; the runtime shim does not need it"
-    yield Finding("CDI_OFF", text, remedy, path=place.config)
+    yield Finding("CDI_OFF", text, remedy, path=location.config)
 
 
 def _shown(value: Any) -> str:

@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shim.engines.containerd.config_files import File
-    from shim.engines.model import Place, Registry
+    from shim.engines.model import Location, Registry
     from shim.host.host import Host
 
 
-def dump(host: Host, place: Place, changes: Mapping[str, bytes | None]) -> Registry | None:
+def dump(host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
     """What containerd says that its configuration comes to, with other contents of some files.
 
     Arguments:
         host: the machine.
-        place: where the configuration lies.
+        location: where the configuration lies.
         changes: path -> content, None for a file that shall be missing.
     Returns:
         the whole configuration, defaults included; None when nobody can be asked: there is no program, it refuses the
         files, or a distribution of Kubernetes writes them.
     """
-    if host.root != "/" or not place.program or place.layout in {"k3s", "rke2", "k0s"}:
+    if host.root != "/" or not location.program or location.layout in {"k3s", "rke2", "k0s"}:
         return None
     with tempfile.TemporaryDirectory(prefix="shim-containerd-") as directory:
         try:
-            main = _copied(host.with_files(changes), place, directory)
-            said = host.ask(place.program, "--config", main, "config", "dump")
+            main = _copied(host.with_files(changes), location, directory)
+            said = host.ask(location.program, "--config", main, "config", "dump")
             document = toml_edit.loads(said or "", main)
         except (CdiError, OSError):
             return None
@@ -53,22 +53,22 @@ def dump(host: Host, place: Place, changes: Mapping[str, bytes | None]) -> Regis
         return None
     version = document.get("version", 2)
     merged = config_files.Merged(version, version > 2, document)
-    return runtime_tables.registry(host, replace(place, layout=""), merged)
+    return runtime_tables.registry(host, replace(location, layout=""), merged)
 
 
-def _copied(host: Host, place: Place, directory: str) -> str:
+def _copied(host: Host, location: Location, directory: str) -> str:
     """Copy a configuration, and say where its main file lies now."""
-    merged = config_files.merged(host, place)
-    read = merged.files or [config_files.File(place.config, f"version = {merged.version}\n", {}, merged.version)]
+    merged = config_files.merged(host, location)
+    read = merged.files or [config_files.File(location.config, f"version = {merged.version}\n", {}, merged.version)]
     copies = {file.path: posixpath.join(directory, f"{number}.toml") for number, file in enumerate(read)}
     for file in read:
         text = file.text
         if "imports" in file.document:
-            named = [copies.get(path, path) for path in _imported(host, place, file)]
+            named = [copies.get(path, path) for path in _imported(host, location, file)]
             text = toml_edit.put(text, ("imports",), named, file.path)
         Path(copies[file.path]).write_text(text, encoding="utf-8")
-    return copies[place.config]
+    return copies[location.config]
 
 
-def _imported(host: Host, place: Place, file: File) -> list[str]:
-    return [path for pattern in config_files.patterns(file, place) for path in config_files.matches(host, pattern)]
+def _imported(host: Host, location: Location, file: File) -> list[str]:
+    return [path for pattern in config_files.patterns(file, location) for path in config_files.matches(host, pattern)]

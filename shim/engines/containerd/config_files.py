@@ -30,7 +30,7 @@ from shim.engines.texts.editing import decoded
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shim.engines.model import Keys, Place
+    from shim.engines.model import Keys, Location
     from shim.host.host import Host
 
 IMAGES = "io.containerd.cri.v1.images"
@@ -102,24 +102,24 @@ def table(document: Any, keys: Keys) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def merged(host: Host, place: Place) -> Merged:
+def merged(host: Host, location: Location) -> Merged:
     """Read all files of a configuration.
 
     Arguments:
         host: the machine.
-        place: `config`, `version` and `daemon` of it count.
+        location: `config`, `version` and `daemon` of it count.
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX; ENGINE_CONFIG_VERSION for a version that nobody knows.
     """
     findings: list[Finding] = []
-    files = _load(host, place, findings)
+    files = _load(host, location, findings)
     main = files[0] if files else None
-    modern = place.version >= (2,) if place.version else bool(main and main.version >= 3)
-    version = _version(files, place.version, modern)
+    modern = location.version >= (2,) if location.version else bool(main and main.version >= 3)
+    version = _version(files, location.version, modern)
     result = Merged(version, modern, {}, files, findings)
     documents = [one.document for one in files]
-    result.document = _document(files, version, place.version) if modern else join(documents, False)
-    for file in _added(host, place):
+    result.document = _document(files, version, location.version) if modern else join(documents, False)
+    for file in _added(host, location):
         overlay(result.document, file.document)
         result.files.append(file)
     return result
@@ -144,7 +144,7 @@ def file_at(host: Host, path: str) -> File | None:
     return File(path, text, document, version)
 
 
-def patterns(file: File, place: Place) -> list[str]:
+def patterns(file: File, location: Location) -> list[str]:
     """What a file imports, as absolute paths, in which only * makes a pattern.
 
     A relative path begins at the file's directory. With * in it, containerd up to 1.6 begins at the directory in which
@@ -152,7 +152,7 @@ def patterns(file: File, place: Place) -> list[str]:
     """
     found = file.document.get("imports", [])
     here = posixpath.dirname(file.path)
-    there = (place.daemon.cwd if place.daemon else "/") if () < place.version < (1, 7) else here
+    there = (location.daemon.cwd if location.daemon else "/") if () < location.version < (1, 7) else here
     imports = [one for one in found if isinstance(one, str) and one] if isinstance(found, list) else []
     return [posixpath.normpath(posixpath.join(there if "*" in one else here, one)) for one in imports]
 
@@ -193,25 +193,25 @@ def overlay(below: dict[str, Any], above: dict[str, Any], deep: bool = True) -> 
             below[key] = value
 
 
-def _added(host: Host, place: Place) -> list[File]:
+def _added(host: Host, location: Location) -> list[File]:
     """What a distribution will add to the file that it writes, when it starts next."""
-    if place.layout == "k0s":
+    if location.layout == "k0s":
         found = [file_at(host, path) for path in host.glob("/etc/k0s/containerd.d/*.toml")]
         return [one for one in found if one]
-    data = host.read(place.drop_in) if place.drop_in.endswith(".tmpl") else None
+    data = host.read(location.drop_in) if location.drop_in.endswith(".tmpl") else None
     if data is None:
         return []
-    text = decoded(data, place.drop_in)
+    text = decoded(data, location.drop_in)
     try:
-        document = template_edit.loads(text, place.drop_in)
+        document = template_edit.loads(text, location.drop_in)
     except CdiError:
         return []  # what it says stands in the file that is written from it
-    return [File(place.drop_in, template_edit.plain(text), document, 0)]
+    return [File(location.drop_in, template_edit.plain(text), document, 0)]
 
 
-def _load(host: Host, place: Place, findings: list[Finding]) -> list[File]:
+def _load(host: Host, location: Location, findings: list[Finding]) -> list[File]:
     files: list[File] = []
-    pending, seen = [place.config], set()
+    pending, seen = [location.config], set()
     while pending:
         path = pending.pop(0)
         if path in seen:
@@ -220,9 +220,9 @@ def _load(host: Host, place: Place, findings: list[Finding]) -> list[File]:
         file = file_at(host, path)
         if file:
             files.append(file)
-            pending += [one for pattern in patterns(file, place) for one in matches(host, pattern)]
-        elif path != place.config:
-            by = next(one for one in files if path in patterns(one, place))
+            pending += [one for pattern in patterns(file, location) for one in matches(host, pattern)]
+        elif path != location.config:
+            by = next(one for one in files if path in patterns(one, location))
             said = f"it imports {path}, which is missing: containerd does not start"
             line = toml_edit.line_of(by.text, ("imports",))
             findings.append(Finding("ENGINE_CONFIG_UNREADABLE", said, path=by.path, line=line))

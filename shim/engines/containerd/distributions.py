@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.engines.containerd import config_files
-from shim.engines.model import Place
+from shim.engines.model import Location
 
 if TYPE_CHECKING:
     from shim.host.host import Daemon, Host
@@ -49,7 +49,7 @@ _PROGRAMS = {
 }
 
 
-def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
+def locate(host: Host, config: str = "", drop_in: str = "") -> Location:
     """Find containerd's configuration. See `model.Engine`.
 
     Raises:
@@ -68,8 +68,8 @@ def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
     version = host.version(program)
     if config and not daemon and not _takes(host, path, version):
         program, version = "", ()  # it is meant for another machine, or for a later containerd
-    place = Place("containerd", path, drop_in, program, version, daemon, layout)
-    return place if drop_in else replace(place, drop_in=_drop_in(host, place))
+    location = Location("containerd", path, drop_in, program, version, daemon, layout)
+    return location if drop_in else replace(location, drop_in=_drop_in(host, location))
 
 
 def daemons(host: Host) -> list[Daemon]:
@@ -84,9 +84,9 @@ def configured(daemon: Daemon) -> str:
     return posixpath.normpath(posixpath.join(daemon.cwd, said))
 
 
-def is_template(place: Place) -> bool:
+def is_template(location: Location) -> bool:
     """Whether our keys go into a template of k3s or rke2."""
-    return place.drop_in.endswith(".tmpl")
+    return location.drop_in.endswith(".tmpl")
 
 
 def _first(host: Host) -> str:
@@ -129,25 +129,25 @@ def _program(host: Host, daemon: Daemon | None, layout: str) -> str:
     return host.find(_PROGRAMS[layout] if layout else "containerd")
 
 
-def _drop_in(host: Host, place: Place) -> str:
+def _drop_in(host: Host, location: Location) -> str:
     """Where our keys go: "" for the main file itself."""
-    if place.layout == "k0s":
+    if location.layout == "k0s":
         return f"/etc/k0s/containerd.d/{DROP_IN}"
-    main = config_files.file_at(host, place.config)
-    modern = place.version >= (2,) if place.version else bool(main and main.version >= 3)
-    imported = _imported(main, place) if main and modern else ""
-    if place.layout in {"k3s", "rke2"}:
-        version = main.version if main else 3 if modern or not place.version else 2
+    main = config_files.file_at(host, location.config)
+    modern = location.version >= (2,) if location.version else bool(main and main.version >= 3)
+    imported = _imported(main, location) if main and modern else ""
+    if location.layout in {"k3s", "rke2"}:
+        version = main.version if main else 3 if modern or not location.version else 2
         template = "config-v3.toml.tmpl" if version >= 3 else "config.toml.tmpl"
-        return imported or posixpath.join(posixpath.dirname(place.config), template)
-    if not modern or place.layout == "snap":
+        return imported or posixpath.join(posixpath.dirname(location.config), template)
+    if not modern or location.layout == "snap":
         return ""
-    return imported or posixpath.join(posixpath.dirname(place.config), "conf.d", DROP_IN)
+    return imported or posixpath.join(posixpath.dirname(location.config), "conf.d", DROP_IN)
 
 
-def _imported(main: config_files.File, place: Place) -> str:
+def _imported(main: config_files.File, location: Location) -> str:
     """A file of ours in a directory that the main file imports, "" when it imports none."""
-    for pattern in config_files.patterns(main, place):
+    for pattern in config_files.patterns(main, location):
         directory, name = posixpath.split(pattern)
         if "*" in name and "*" not in directory and fnmatch.fnmatchcase(DROP_IN, name):
             return posixpath.join(directory, DROP_IN)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.engines.containerd.config_files import Merged
-    from shim.engines.model import Place, Wanted
+    from shim.engines.model import Location, Wanted
     from shim.host.host import Host
 
 TYPE = "io.containerd.runc.v2"
@@ -67,17 +67,17 @@ def default(merged: Merged) -> str:
     return name if isinstance(name, str) and name else "runc"
 
 
-def registry(host: Host, place: Place, merged: Merged) -> Registry:
+def registry(host: Host, location: Location, merged: Merged) -> Registry:
     """What a configuration says about runtimes."""
     found = Registry(merged.version, runtimes(merged), default(merged), document=merged.document)
     found.files = [file.path for file in merged.files]
-    if place.layout == "snap" and "$" in found.default:
+    if location.layout == "snap" and "$" in found.default:
         found.default = "runc"  # a variable, for which microk8s finds the value
     plugin = config_files.table(merged.document, ("plugins", merged.cri))
-    found.low_level = _low_level(host, place, found)
-    found.cdi = _cdi(place, merged, _boolean(plugin.get("enable_cdi")))
+    found.low_level = _low_level(host, location, found)
+    found.cdi = _cdi(location, merged, _boolean(plugin.get("enable_cdi")))
     said = plugin.get("cdi_spec_dirs")
-    if found.cdi is not None and not () < place.version < (1, 7):
+    if found.cdi is not None and not () < location.version < (1, 7):
         found.spec_dirs = tuple(said) if isinstance(said, list) and said else DIRECTORIES
     return found
 
@@ -107,21 +107,21 @@ def new_table(present: Registry, wanted: Wanted, passed_on: list[str]) -> dict[s
     return {**result, "options": options}
 
 
-def _low_level(host: Host, place: Place, found: Registry) -> str:
+def _low_level(host: Host, location: Location, found: Registry) -> str:
     runtime = found.runtimes.get(found.default)
     if not runtime or runtime.type not in {*_TYPES, _FIRST, ""}:
         runtime = source(found)
-    path = place.daemon.path if place.daemon else ""
+    path = location.daemon.path if location.daemon else ""
     return host.find(runtime.path if runtime and runtime.path else "runc", path=path)
 
 
-def _cdi(place: Place, merged: Merged, said: bool | None) -> bool | None:
+def _cdi(location: Location, merged: Merged, said: bool | None) -> bool | None:
     """Whether containerd injects devices: never before 1.7, when told to in 1.7, unless told not to from 2.0 on."""
     if merged.modern:
         return said is not False
-    if not place.version:
+    if not location.version:
         return said
-    return place.version >= (1, 7) and bool(said)
+    return location.version >= (1, 7) and bool(said)
 
 
 def set_keys(runtime: Runtime) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from shim.base.findings import CdiError, Finding
 from shim.engines import oci_hooks, sources, toml_layers
 from shim.engines.crio import checks
-from shim.engines.model import Edit, Place, Put, Registry, Runtime
+from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _BUILT_IN = {
 _HEAD = "# CRI-O's runtime that gives containers the CDI devices they ask for. Written by `shim runtime configure`.\n"
 
 
-def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
+def locate(host: Host, config: str = "", drop_in: str = "") -> Location:
     """Find CRI-O's files: those of the daemon that runs, or the usual ones.
 
     Arguments: as of `model.Engine.locate`.
@@ -81,39 +81,39 @@ def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
     if drop_in and posixpath.dirname(drop_in) != directory:
         text, remedy = f"CRI-O looks for drop-ins in {directory}", f"name {directory}/{_DROP_IN}"
         raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=drop_in)])
-    return Place(NAME, main, drop_in or f"{directory}/{_DROP_IN}", program, host.version(program), daemon)
+    return Location(NAME, main, drop_in or f"{directory}/{_DROP_IN}", program, host.version(program), daemon)
 
 
-def read(host: Host, place: Place) -> Registry:
+def read(host: Host, location: Location) -> Registry:
     """Read the configuration as CRI-O does; options on the command line of the daemon that runs win.
 
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
     """
-    found = toml_layers.read(host, _files(host, place), _MAPS)
+    found = toml_layers.read(host, _files(host, location), _MAPS)
     document = toml_layers.merge(found, _MAPS)
     settings = _table(document, ("crio", "runtime"))
-    built_in = "crun" if not place.version or place.version >= _CRUN_IS_DEFAULT else "runc"
+    built_in = "crun" if not location.version or location.version >= _CRUN_IS_DEFAULT else "runc"
     written = settings.get("default_runtime")
-    default = _option(place.daemon, "--default-runtime") or (written if isinstance(written, str) else "") or built_in
-    given = _option(place.daemon, "--cdi-spec-dirs")
+    default = _option(location.daemon, "--default-runtime") or (written if isinstance(written, str) else "") or built_in
+    given = _option(location.daemon, "--cdi-spec-dirs")
     spec_dirs = given.split(",") if given else _list(settings, "cdi_spec_dirs", _SPEC_DIRS)
     registry = Registry(
-        runtimes=_runtimes(host, place, found, document, built_in),
+        runtimes=_runtimes(host, location, found, document, built_in),
         default=default,
-        cdi=bool(spec_dirs) and (not place.version or place.version >= _HAS_CDI),
+        cdi=bool(spec_dirs) and (not location.version or location.version >= _HAS_CDI),
         spec_dirs=tuple(spec_dirs),
         document=document,
         files=[one.path for one in found],
     )
-    registry.low_level = _program(host, place, registry.runtimes.get(registry.default), registry.default)
+    registry.low_level = _program(host, location, registry.runtimes.get(registry.default), registry.default)
     registry.findings = [*toml_layers.mistyped(found, checks.TYPES, "CRI-O"), *checks.dead_tables(found)]
     return registry
 
 
-def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+def edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
     """The drop-in with the table of a runtime; the default and CDI's directories where that was asked for."""
-    without_us = read(host.with_files({place.drop_in: None}), place)
+    without_us = read(host.with_files({location.drop_in: None}), location)
     source = _template(without_us)
     table = {"runtime_path": wanted.path, "runtime_type": source.get("runtime_type") or "oci"}
     table |= {key: source[key] for key in _COPIED if source.get(key)}  # false and empty are what CRI-O takes anyway
@@ -122,15 +122,15 @@ def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[
         steps.insert(0, Put(("crio", "runtime", "default_runtime"), wanted.name))
     if wanted.cdi and not registry.spec_dirs:
         steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), _SPEC_DIRS))
-    return [Edit(place.drop_in, "toml", tuple(steps), head=_HEAD)]
+    return [Edit(location.drop_in, "toml", tuple(steps), head=_HEAD)]
 
 
-def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+def faults(host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
     """What is wrong with a runtime in this configuration: files that do not count, and keys that make CRI-O drop it."""
     hooks = _list(_table(registry.document, ("crio", "runtime")), "hooks_dir", _HOOKS)
     found = [
-        *checks.other_files(place, _option(place.daemon, "--config", "-c"), _CONFIG),
-        *checks.unused(host, place, registry, name),
+        *checks.other_files(location, _option(location.daemon, "--config", "-c"), _CONFIG),
+        *checks.unused(host, location, registry, name),
         *checks.copies(registry),
         *checks.missing_default(registry),
         *oci_hooks.doubles(oci_hooks.read(host, hooks), ""),
@@ -140,11 +140,11 @@ def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[
         found += checks.default_annotations(registry.runtimes[name], sources.prefixes(host))
     found += checks.missing_monitors(host, registry)
     if registry.cdi is False:
-        found.append(checks.cdi_off(place, registry))
+        found.append(checks.cdi_off(location, registry))
     return found
 
 
-def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
+def ways_to_ask(location: Location, registry: Registry, name: str) -> str:
     """How a container asks for devices. See `model.Engine`."""
     return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
@@ -155,11 +155,11 @@ def _option(daemon: Daemon | None, *names: str) -> str:
     return posixpath.join(daemon.cwd, value) if daemon and value and is_path else value
 
 
-def _files(host: Host, place: Place) -> list[str]:
+def _files(host: Host, location: Location) -> list[str]:
     """The main file, then every file below the directory, in the order of a walk: names of a directory by bytes."""
-    directory = posixpath.dirname(place.drop_in)
+    directory = posixpath.dirname(location.drop_in)
     below = [path for depth in ("*", "*/*", "*/*/*") for path in host.glob(f"{directory}/{depth}")]
-    return [place.config, *sorted(below, key=lambda path: path.encode().split(b"/"))]
+    return [location.config, *sorted(below, key=lambda path: path.encode().split(b"/"))]
 
 
 def _table(document: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
@@ -173,9 +173,9 @@ def _list(table: dict[str, Any], key: str, default: list[str]) -> list[str]:
 
 
 def _runtimes(
-    host: Host, place: Place, found: list[toml_layers.Layer], document: dict[str, Any], built_in: str
+    host: Host, location: Location, found: list[toml_layers.Layer], document: dict[str, Any], built_in: str
 ) -> dict[str, Runtime]:
-    manager = _option(place.daemon, "--cgroup-manager") or _table(document, _RUNTIMES[:2]).get("cgroup_manager")
+    manager = _option(location.daemon, "--cgroup-manager") or _table(document, _RUNTIMES[:2]).get("cgroup_manager")
     is_systemd = (manager or "systemd") == "systemd"
     tables = _table(document, _RUNTIMES)
     default = _table(document, _RUNTIMES[:2]).get("default_runtime") or built_in
@@ -191,9 +191,9 @@ def _runtimes(
     return runtimes
 
 
-def _program(host: Host, place: Place, runtime: Runtime | None, name: str) -> str:
+def _program(host: Host, location: Location, runtime: Runtime | None, name: str) -> str:
     """The program of a runtime: its path, or its name searched in the daemon's PATH."""
-    return host.find(runtime.path or name, path=place.daemon.path if place.daemon else "") if runtime else ""
+    return host.find(runtime.path or name, path=location.daemon.path if location.daemon else "") if runtime else ""
 
 
 def _template(registry: Registry) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from shim.engines import toml_layers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from shim.engines.model import Place, Registry, Runtime
+    from shim.engines.model import Location, Registry, Runtime
     from shim.host.host import Host
 
 _RUNTIMES = ("crio", "runtime", "runtimes")
@@ -65,33 +65,33 @@ def dead_tables(found: Iterable[toml_layers.Layer]) -> Iterator[Finding]:
                 yield Finding("CONFIG_DEAD_SECTION", text, "move it to [crio.runtime]", path=layer.path, line=line)
 
 
-def other_files(place: Place, read: str, usual: str) -> Iterator[Finding]:
+def other_files(location: Location, read: str, usual: str) -> Iterator[Finding]:
     """A main file that CRI-O does not read.
 
     Arguments:
-        place: what we look at.
+        location: what we look at.
         read: the main file that the daemon was started with, "" for the usual one.
         usual: the usual one.
     """
-    if place.daemon and place.config != (read or usual):
-        text = f"the CRI-O that runs (process {place.daemon.pid}) reads {read or usual} instead of this file"
-        yield Finding("ENGINE_CONFIG_OTHER", text, path=place.config)
+    if location.daemon and location.config != (read or usual):
+        text = f"the CRI-O that runs (process {location.daemon.pid}) reads {read or usual} instead of this file"
+        yield Finding("ENGINE_CONFIG_OTHER", text, path=location.config)
 
 
-def unused(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
+def unused(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
     """Files that register a runtime to no effect: where nobody reads them, or under a later table of the same name."""
     keys = (*_RUNTIMES, name)
-    directory = place.drop_in.rpartition("/")[0]
+    directory = location.drop_in.rpartition("/")[0]
     beside = [path for depth in ("*.conf", "*/*.conf") for path in host.glob(f"/etc/crio/{depth}")]
     for layer in toml_layers.setting(host, sorted({*beside} - set(registry.files)), keys, (_RUNTIMES,)):
         text = f"CRI-O does not read this file: its drop-ins lie in {directory}"
         yield Finding("DROP_IN_UNUSED", text, f"move it to {directory}", path=layer.path, line=layer.line(keys))
     winner = registry.runtimes.get(name)
-    for layer in toml_layers.setting(host, [place.drop_in], keys, (_RUNTIMES,)):
-        if winner and winner.file != place.drop_in:
+    for layer in toml_layers.setting(host, [location.drop_in], keys, (_RUNTIMES,)):
+        if winner and winner.file != location.drop_in:
             text = f"{winner.file}, line {winner.line}, comes later and replaces the whole table of {name}"
-            remedy = f"remove that table, or give {place.drop_in} a name that sorts behind that file's"
-            yield Finding("DROP_IN_UNUSED", text, remedy, path=place.drop_in, line=layer.line(keys))
+            remedy = f"remove that table, or give {location.drop_in} a name that sorts behind that file's"
+            yield Finding("DROP_IN_UNUSED", text, remedy, path=location.drop_in, line=layer.line(keys))
 
 
 def copies(registry: Registry) -> Iterator[Finding]:
@@ -162,10 +162,10 @@ def missing_monitors(host: Host, registry: Registry) -> Iterator[Finding]:
             yield Finding("RUNTIME_BINARY_MISSING", text, remedy, path=runtime.file, line=runtime.line)
 
 
-def cdi_off(place: Place, registry: Registry) -> Finding:
+def cdi_off(location: Location, registry: Registry) -> Finding:
     """Why CRI-O gives no CDI devices by itself."""
     if registry.spec_dirs:
-        version = ".".join(map(str, place.version))
+        version = ".".join(map(str, location.version))
         return Finding("CDI_OFF", f"CRI-O {version} knows no CDI devices; 1.24 is the first that does")
     return Finding("CDI_OFF", "cdi_spec_dirs is empty, so CRI-O itself finds no CDI device")
 

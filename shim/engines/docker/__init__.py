@@ -26,7 +26,7 @@ from shim.cdi import DEFAULT_DIRS
 from shim.engines import sources
 from shim.engines.docker import api, checks
 from shim.engines.docker import flags as command_line
-from shim.engines.model import Edit, Place, Put, Registry, Runtime
+from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.texts import json_edit
 from shim.engines.texts.editing import decoded
 
@@ -49,7 +49,7 @@ _SHIM = "io.containerd.runc.v2"  # containerd's shim for runc, crun and us
 _BUILT_IN = ("runc", _SHIM)
 
 
-def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
+def locate(host: Host, config: str = "", drop_in: str = "") -> Location:
     """Find the daemon.json of the dockerd that runs, of the unit that would start it, or the usual one.
 
     Arguments: as of `model.Engine.locate`; docker has no drop-ins.
@@ -69,30 +69,30 @@ def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
     layout = "snap" if path.startswith("/var/snap/") or "/snap/" in program else ""
     if not layout and (daemon.user if daemon else host.user):
         layout = "rootless"
-    return Place(NAME, path, "", program, host.version(program), daemon, layout)
+    return Location(NAME, path, "", program, host.version(program), daemon, layout)
 
 
-def read(host: Host, place: Place) -> Registry:
+def read(host: Host, location: Location) -> Registry:
     """Read the configuration as dockerd does, the options on its command line included.
 
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
     """
-    data = host.read(place.config)
-    text = decoded(data, place.config)
-    document = json_edit.loads(text, place.config)
-    flags = command_line.given(host, place)
-    registry = Registry(document=document, files=[place.config] if data is not None else [])
+    data = host.read(location.config)
+    text = decoded(data, location.config)
+    document = json_edit.loads(text, location.config)
+    flags = command_line.given(host, location)
+    registry = Registry(document=document, files=[location.config] if data is not None else [])
     registry.default = _text(document.get("default-runtime")) or _last(flags, "default-runtime") or "runc"
-    registry.runtimes = _runtimes(document, text, flags, place)
-    registry.low_level = _low_level(host, place, registry.runtimes.get(registry.default))
-    registry.cdi = _cdi(document, flags, place)
-    registry.spec_dirs = _spec_dirs(document, flags, place)
-    registry.findings = [*checks.types(document, text, place), *checks.empty(data, place)]
+    registry.runtimes = _runtimes(document, text, flags, location)
+    registry.low_level = _low_level(host, location, registry.runtimes.get(registry.default))
+    registry.cdi = _cdi(document, flags, location)
+    registry.spec_dirs = _spec_dirs(document, flags, location)
+    registry.findings = [*checks.types(document, text, location), *checks.empty(data, location)]
     return registry
 
 
-def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+def edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
     """The keys of daemon.json that register a runtime; the default and CDI where that was asked for.
 
     Raises:
@@ -101,80 +101,80 @@ def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[
     """
     if wanted.name in _BUILT_IN:
         text, remedy = f"docker keeps the name {wanted.name} for itself", "choose another one with --name"
-        raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=place.config)])
+        raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=location.config)])
     steps = _registered(registry, wanted)
     if wanted.default:
         steps.append(Put(("default-runtime",), wanted.name))
     if wanted.cdi:
-        steps += _cdi_on(host, place, registry)
+        steps += _cdi_on(host, location, registry)
     taken = [
-        checks.on_both(flag, place)
-        for flag in command_line.given(host, place)
+        checks.on_both(flag, location)
+        for flag in command_line.given(host, location)
         if flag.key != "runtimes" and any(step.keys[0] == flag.key for step in steps)
     ]
     if taken:
         raise CdiError(taken)
-    return [Edit(place.config, "json", tuple(steps))]
+    return [Edit(location.config, "json", tuple(steps))]
 
 
-def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+def faults(host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
     """What keeps dockerd from starting with this file, and what is wrong or will surprise with a runtime in it."""
-    text = decoded(host.read(place.config), place.config)
+    text = decoded(host.read(location.config), location.config)
     return [
-        *checks.other_file(place, _file_of(host, place.daemon) if place.daemon else place.config),
-        *checks.flags(command_line.given(host, place), registry, place, text),
-        *checks.spelling(registry, place, text),
-        *checks.default(registry, place, text),
-        *checks.entry(registry, name, place),
-        *checks.without_annotations(registry, name, place),
-        *checks.builds(registry, name, place, text),
-        *checks.confined(registry, name, place),
-        *checks.cdi_off(registry, place),
+        *checks.other_file(location, _file_of(host, location.daemon) if location.daemon else location.config),
+        *checks.flags(command_line.given(host, location), registry, location, text),
+        *checks.spelling(registry, location, text),
+        *checks.default(registry, location, text),
+        *checks.entry(registry, name, location),
+        *checks.without_annotations(registry, name, location),
+        *checks.builds(registry, name, location, text),
+        *checks.confined(registry, name, location),
+        *checks.cdi_off(registry, location),
     ]
 
 
-def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
+def ways_to_ask(location: Location, registry: Registry, name: str) -> str:
     """How a container asks for devices: by annotation where this docker has them, else by arguments of a runtime."""
-    if not place.version or place.version >= checks.HAS_ANNOTATIONS:
+    if not location.version or location.version >= checks.HAS_ANNOTATIONS:
         return f"ask by `docker run --runtime {name} --annotation cdi.k8s.io/x=KIND=NAME …`"
     return checks.runtime_for_a_device(registry, name)
 
 
-def dump(host: Host, place: Place, changes: Mapping[str, bytes | None]) -> Registry | None:
+def dump(host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
     """Ask dockerd whether it would take a changed file: `dockerd --validate`, known since docker 23.
 
     Arguments:
         host: the machine.
-        place: where the configuration lies.
+        location: where the configuration lies.
         changes: path -> content.
     Returns:
         what the file comes to; None when nothing changes or nobody can be asked.
     Raises:
         CdiError: ENGINE_CONFIG_SYNTAX with dockerd's own words, when it refuses what it took before.
     """
-    candidate = changes.get(place.config)
-    if candidate is None or host.root != "/" or not place.program or place.version < _VALIDATES:
+    candidate = changes.get(location.config)
+    if candidate is None or host.root != "/" or not location.program or location.version < _VALIDATES:
         return None
-    said = _refusal(host, place, candidate)
-    if said and not _refusal(host, place, host.read(place.config) or b"{}"):
+    said = _refusal(host, location, candidate)
+    if said and not _refusal(host, location, host.read(location.config) or b"{}"):
         text = f"dockerd refuses the changed file: {said}"
-        raise CdiError([Finding("ENGINE_CONFIG_SYNTAX", text, "nothing was written", path=place.config)])
-    return read(host.with_files(changes), place)
+        raise CdiError([Finding("ENGINE_CONFIG_SYNTAX", text, "nothing was written", path=location.config)])
+    return read(host.with_files(changes), location)
 
 
-def restart(host: Host, place: Place, registry: Registry) -> list[Finding] | None:
+def restart(host: Host, location: Location, registry: Registry) -> list[Finding] | None:
     """What the dockerd that runs does not know yet, as it says itself; None when it cannot be asked.
 
     Arguments: as of `model.Engine.faults`. To a file that this dockerd does not read it has nothing to say.
     """
-    if host.root != "/" or not place.daemon:
+    if host.root != "/" or not location.daemon:
         return None
-    if _file_of(host, place.daemon) != place.config:
+    if _file_of(host, location.daemon) != location.config:
         return []
-    said = api.info(_sockets(host, place, registry))
+    said = api.info(_sockets(host, location, registry))
     if said is None or not isinstance(said.get("Runtimes"), dict):
         return None
-    return list(checks.unknown(said, registry, place, command_line.given(host, place)))
+    return list(checks.unknown(said, registry, location, command_line.given(host, location)))
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
@@ -211,21 +211,21 @@ def _file_of(host: Host, daemon: Daemon) -> str:
     return current if host.exists(posixpath.dirname(current)) else path
 
 
-def _sockets(host: Host, place: Place, registry: Registry) -> list[str]:
+def _sockets(host: Host, location: Location, registry: Registry) -> list[str]:
     """Where dockerd listens, if that is on a Unix socket; fd:// is the socket that systemd opened for it."""
     hosts = registry.document.get("hosts")
     named = [one for one in hosts if isinstance(one, str)] if isinstance(hosts, list) else []
-    named += [flag.value for flag in command_line.given(host, place) if flag.key == "hosts"]
+    named += [flag.value for flag in command_line.given(host, location) if flag.key == "hosts"]
     paths = [one.removeprefix("unix://") for one in named if one.startswith("unix://")]
-    if place.daemon and place.daemon.user:
-        return [*paths, f"/run/user/{place.daemon.user}/docker.sock"]
+    if location.daemon and location.daemon.user:
+        return [*paths, f"/run/user/{location.daemon.user}/docker.sock"]
     return [*paths, "/run/docker.sock"]
 
 
 # --- what it says -----------------------------------------------------------------------------------------------------
 
 
-def _runtimes(document: dict[str, Any], text: str, flags: list[Flag], place: Place) -> dict[str, Runtime]:
+def _runtimes(document: dict[str, Any], text: str, flags: list[Flag], location: Location) -> dict[str, Runtime]:
     systemd = _systemd(document, flags)
     found = {name: Runtime(name, "", _SHIM, systemd) for name in _BUILT_IN}
     for flag in flags:
@@ -236,7 +236,7 @@ def _runtimes(document: dict[str, Any], text: str, flags: list[Flag], place: Pla
     for name, table in entries.items() if isinstance(entries, dict) else ():
         if isinstance(table, dict):
             line = json_edit.line_of(text, ("runtimes", name))
-            found[name] = _runtime(name, table, systemd, place.config, line)
+            found[name] = _runtime(name, table, systemd, location.config, line)
     return found
 
 
@@ -262,14 +262,14 @@ def _systemd(document: dict[str, Any], flags: list[Flag]) -> bool | None:
     return drivers[-1] == "systemd" if drivers else None
 
 
-def _low_level(host: Host, place: Place, runtime: Runtime | None) -> str:
+def _low_level(host: Host, location: Location, runtime: Runtime | None) -> str:
     if runtime is None or (runtime.type not in {"", _SHIM} and not runtime.path):
         return ""  # a shim of its own, which starts no runc
-    return host.find(runtime.path or "runc", path=place.daemon.path if place.daemon else "")
+    return host.find(runtime.path or "runc", path=location.daemon.path if location.daemon else "")
 
 
-def _cdi(document: dict[str, Any], flags: list[Flag], place: Place) -> bool | None:
-    if place.version and place.version < checks.CDI_EXISTS:
+def _cdi(document: dict[str, Any], flags: list[Flag], location: Location) -> bool | None:
+    if location.version and location.version < checks.CDI_EXISTS:
         return False
     features = document.get("features")
     said = features.get("cdi") if isinstance(features, dict) else None
@@ -279,11 +279,11 @@ def _cdi(document: dict[str, Any], flags: list[Flag], place: Place) -> bool | No
             said = value in {"", "true", "1"}
     if document.get("cdi-spec-dirs") == [""] or said is False:
         return False
-    return said if isinstance(said, bool) else place.version >= _CDI_IS_ON if place.version else None
+    return said if isinstance(said, bool) else location.version >= _CDI_IS_ON if location.version else None
 
 
-def _spec_dirs(document: dict[str, Any], flags: list[Flag], place: Place) -> tuple[str, ...]:
-    if place.version and place.version < checks.CDI_EXISTS:
+def _spec_dirs(document: dict[str, Any], flags: list[Flag], location: Location) -> tuple[str, ...]:
+    if location.version and location.version < checks.CDI_EXISTS:
         return ()
     said = document.get("cdi-spec-dirs")
     given = [flag.value for flag in flags if flag.name == "cdi-spec-dir"]
@@ -317,21 +317,23 @@ def _registered(registry: Registry, wanted: Wanted) -> list[Put]:
     return [Put(("runtimes", wanted.name), value)]
 
 
-def _cdi_on(host: Host, place: Place, registry: Registry) -> list[Put]:
+def _cdi_on(host: Host, location: Location, registry: Registry) -> list[Put]:
     steps = [] if registry.cdi else [Put(("features", "cdi"), True)]
     ours = sources.settings_of(host).spec_dirs
     missing = [one for one in ours if one not in registry.spec_dirs]
     # an older one does not know the key, and does not start with it
-    if missing and (place.version >= checks.CDI_EXISTS or "cdi-spec-dirs" in registry.document):
+    if missing and (location.version >= checks.CDI_EXISTS or "cdi-spec-dirs" in registry.document):
         steps.append(Put(("cdi-spec-dirs",), [*registry.spec_dirs, *missing]))
     return steps
 
 
-def _refusal(host: Host, place: Place, data: bytes) -> str:
+def _refusal(host: Host, location: Location, data: bytes) -> str:
     """What dockerd has against a file, which lies where only we can read it."""
     with tempfile.TemporaryDirectory(prefix="shim-docker-") as directory:
         file = Path(directory, "daemon.json")
         file.write_bytes(data)
-        options = [f"--{one.name}={one.value}" for one in command_line.given(host, place) if one.name == "add-runtime"]
-        said = host.refusal(place.program, "--validate", "--config-file", str(file), *options)
-        return said.replace(str(file), place.config)
+        options = [
+            f"--{one.name}={one.value}" for one in command_line.given(host, location) if one.name == "add-runtime"
+        ]
+        said = host.refusal(location.program, "--validate", "--config-file", str(file), *options)
+        return said.replace(str(file), location.config)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from shim.engines.docker.flags import Flag
-    from shim.engines.model import Keys, Place, Registry
+    from shim.engines.model import Keys, Location, Registry
 
 _SHIM = "io.containerd.runc.v2"
 _TAKES_EMPTY = (23,)  # first versions
@@ -42,21 +42,21 @@ def desktop(path: str) -> Finding:
     return Finding("ENGINE_CONFIG_OWNED", text, remedy, path=path)
 
 
-def empty(data: bytes | None, place: Place) -> Iterator[Finding]:
+def empty(data: bytes | None, location: Location) -> Iterator[Finding]:
     """A file without anything in it, which dockerd 20.10 does not take for {}."""
-    if data is not None and not data.strip() and place.version and place.version < _TAKES_EMPTY:
-        text = f"it is empty, and docker {version(place)} does not start with an empty file (it says: EOF)"
-        yield Finding("ENGINE_CONFIG_SYNTAX", text, "write {} into it, or remove it", path=place.config)
+    if data is not None and not data.strip() and location.version and location.version < _TAKES_EMPTY:
+        text = f"it is empty, and docker {version(location)} does not start with an empty file (it says: EOF)"
+        yield Finding("ENGINE_CONFIG_SYNTAX", text, "write {} into it, or remove it", path=location.config)
 
 
-def other_file(place: Place, read: str) -> Iterator[Finding]:
+def other_file(location: Location, read: str) -> Iterator[Finding]:
     """A file that the dockerd that runs does not read."""
-    if place.daemon and place.config != read:
-        text = f"the dockerd that runs (process {place.daemon.pid}) reads {read} instead of this file"
-        yield Finding("ENGINE_CONFIG_OTHER", text, f"name {read} with --config", path=place.config)
+    if location.daemon and location.config != read:
+        text = f"the dockerd that runs (process {location.daemon.pid}) reads {read} instead of this file"
+        yield Finding("ENGINE_CONFIG_OTHER", text, f"name {read} with --config", path=location.config)
 
 
-def types(document: dict[str, Any], text: str, place: Place) -> Iterator[Finding]:
+def types(document: dict[str, Any], text: str, location: Location) -> Iterator[Finding]:
     """Values of another type than dockerd reads, for which it does not start."""
     features, entries = document.get("features"), document.get("runtimes")
     wanted: list[tuple[Keys, str]] = [((key,), kind) for key, kind in _KEYS.items()]
@@ -73,7 +73,7 @@ def types(document: dict[str, Any], text: str, place: Place) -> Iterator[Finding
         value = json_edit.get(document, keys)
         if value is not None and not _is(value, kind):
             said = f"{'.'.join(keys)} must be {kind}, and is {_named(value)}; dockerd does not start with it"
-            yield Finding("CONFIG_TYPE", said, path=place.config, line=json_edit.line_of(text, keys))
+            yield Finding("CONFIG_TYPE", said, path=location.config, line=json_edit.line_of(text, keys))
 
 
 def _is(value: Any, kind: str) -> bool:
@@ -88,36 +88,36 @@ def _named(value: Any) -> str:
     return {dict: "an object", str: "a text", bool: "true or false"}.get(type(value), "a number")
 
 
-def spelling(registry: Registry, place: Place, text: str) -> Iterator[Finding]:
+def spelling(registry: Registry, location: Location, text: str) -> Iterator[Finding]:
     """Keys whose letters are large where they should be small: Go would not mind, but dockerd looks closer."""
     for key in registry.document:
         if key.lower() in _KEYS and key not in _KEYS:
             said = f"dockerd knows no key {key}, and does not start with it: it is written {key.lower()}"
             line = json_edit.line_of(text, (key,))
-            yield Finding("CONFIG_DEAD_SECTION", said, f"write {key.lower()}", path=place.config, line=line)
+            yield Finding("CONFIG_DEAD_SECTION", said, f"write {key.lower()}", path=location.config, line=line)
 
 
-def flags(given: Sequence[Flag], registry: Registry, place: Place, text: str) -> Iterator[Finding]:
+def flags(given: Sequence[Flag], registry: Registry, location: Location, text: str) -> Iterator[Finding]:
     """Keys that stand in the file and on dockerd's command line."""
     for key in dict.fromkeys(flag.key for flag in given):
         if key in registry.document and key != "runtimes":
             flag = next(one for one in given if one.key == key)
-            yield on_both(flag, place, json_edit.line_of(text, (key,)))
+            yield on_both(flag, location, json_edit.line_of(text, (key,)))
 
 
-def on_both(flag: Flag, place: Place, line: int = 0) -> Finding:
+def on_both(flag: Flag, location: Location, line: int = 0) -> Finding:
     """A key that stands, or would stand, in the file and on the command line."""
     where = f"in {flag.file}, line {flag.line}" if flag.file else "on the command line of the dockerd that runs"
     text = f"{flag.key} is here and, as --{flag.name}, {where}: dockerd does not start when it is told in two places"
     if not line:
         text = f"{flag.key} is given as --{flag.name} {where}: with it in the file as well dockerd would not start"
-    return Finding("CONFIG_FLAG", text, f"move it from there into {place.config}", path=place.config, line=line)
+    return Finding("CONFIG_FLAG", text, f"move it from there into {location.config}", path=location.config, line=line)
 
 
 # --- the runtime ------------------------------------------------------------------------------------------------------
 
 
-def default(registry: Registry, place: Place, text: str) -> Iterator[Finding]:
+def default(registry: Registry, location: Location, text: str) -> Iterator[Finding]:
     """A default runtime that nobody registered. A name with dots stands for a shim of containerd's."""
     if registry.default not in registry.runtimes and "." not in registry.default:
         there = ", ".join(sorted(registry.runtimes))
@@ -125,13 +125,15 @@ def default(registry: Registry, place: Place, text: str) -> Iterator[Finding]:
             f"default-runtime is {registry.default}, so that dockerd does not start: it is not there; there are {there}"
         )
         line = json_edit.line_of(text, ("default-runtime",))
-        yield Finding("HANDLER_MISSING", said, "register it, or take default-runtime out", path=place.config, line=line)
+        yield Finding(
+            "HANDLER_MISSING", said, "register it, or take default-runtime out", path=location.config, line=line
+        )
 
 
-def entry(registry: Registry, name: str, place: Place) -> Iterator[Finding]:
+def entry(registry: Registry, name: str, location: Location) -> Iterator[Finding]:
     """Fields of a runtime's entry that docker refuses, or passes over."""
     runtime = registry.runtimes.get(name)
-    if runtime is None or runtime.file != place.config:
+    if runtime is None or runtime.file != location.config:
         return
     names = {key.lower() for key, value in runtime.table.items() if value}
     found: list[tuple[str, str, str]] = []
@@ -148,17 +150,17 @@ def entry(registry: Registry, name: str, place: Place) -> Iterator[Finding]:
         said = f"docker uses systemd's cgroups, and runtimes.{name}, as it has a runtimeType, does not hear of that"
         found.append(("RUNTIME_CGROUPS", said, "add SystemdCgroup: true to its options, or use path instead"))
     for id, said, remedy in found:
-        yield Finding(id, said, remedy, path=place.config, line=runtime.line)
+        yield Finding(id, said, remedy, path=location.config, line=runtime.line)
 
 
-def without_annotations(registry: Registry, name: str, place: Place) -> Iterator[Finding]:
+def without_annotations(registry: Registry, name: str, location: Location) -> Iterator[Finding]:
     """An older docker, in which nothing of `docker run` reaches config.json as an annotation."""
-    if name in registry.runtimes and place.version and place.version < HAS_ANNOTATIONS:
+    if name in registry.runtimes and location.version and location.version < HAS_ANNOTATIONS:
         text = (
-            f"docker {version(place)} has no --annotation; 24 is the first that has it. So no option of `docker run` "
-            "asks for a device"
+            f"docker {version(location)} has no --annotation; 24 is the first that has it. So no option of "
+            "`docker run` asks for a device"
         )
-        yield Finding("ANNOTATION_UNSUPPORTED", text, runtime_for_a_device(registry, name), path=place.config)
+        yield Finding("ANNOTATION_UNSUPPORTED", text, runtime_for_a_device(registry, name), path=location.config)
 
 
 def runtime_for_a_device(registry: Registry, name: str) -> str:
@@ -168,7 +170,7 @@ def runtime_for_a_device(registry: Registry, name: str) -> str:
     return f"register a runtime that asks, {entry} in `runtimes`, and choose it by `docker run --runtime {name}-gpu0 …`"
 
 
-def builds(registry: Registry, name: str, place: Place, text: str) -> Iterator[Finding]:
+def builds(registry: Registry, name: str, location: Location, text: str) -> Iterator[Finding]:
     """BuildKit, which has a runc of its own."""
     if registry.default == name and name in registry.runtimes:
         said = (
@@ -176,79 +178,79 @@ def builds(registry: Registry, name: str, place: Place, text: str) -> Iterator[F
             "default-runtime says, and passes no device"
         )
         line = json_edit.line_of(text, ("default-runtime",))
-        yield Finding("BUILDKIT_RUNTIME", said, path=place.config, line=line)
+        yield Finding("BUILDKIT_RUNTIME", said, path=location.config, line=line)
 
 
-def confined(registry: Registry, name: str, place: Place) -> Iterator[Finding]:
+def confined(registry: Registry, name: str, location: Location) -> Iterator[Finding]:
     """A launcher that docker's snap cannot see."""
     runtime = registry.runtimes.get(name)
     seen = ("/var/snap/docker/", "/snap/docker/", "/var/lib/snapd/hostfs/")
-    if place.layout == "snap" and runtime and runtime.path.startswith("/") and not runtime.path.startswith(seen):
+    if location.layout == "snap" and runtime and runtime.path.startswith("/") and not runtime.path.startswith(seen):
         said = (
             f"docker's snap is confined, and sees a /usr of its own: {runtime.path} of this machine is not there for it"
         )
         remedy = (
             "install docker from packages (https://docs.docker.com/engine/install/), or use the snap's own CDI support"
         )
-        yield Finding("SNAP_CONFINED", said, remedy, path=place.config, line=runtime.line)
+        yield Finding("SNAP_CONFINED", said, remedy, path=location.config, line=runtime.line)
 
 
 # --- CDI, and the daemon that runs ------------------------------------------------------------------------------------
 
 
-def version(place: Place) -> str:
+def version(location: Location) -> str:
     """The version of dockerd as people write it."""
-    return ".".join(map(str, place.version))
+    return ".".join(map(str, location.version))
 
 
-def cdi_off(registry: Registry, place: Place) -> Iterator[Finding]:
+def cdi_off(registry: Registry, location: Location) -> Iterator[Finding]:
     """Why `docker run --device VENDOR/CLASS=NAME` does not work, and how to switch it on."""
     if registry.cdi is not False:
         return
     features = registry.document.get("features")
     said = features.get("cdi") if isinstance(features, dict) else None
-    if place.version and place.version < CDI_EXISTS:
-        text = f"docker {version(place)} has no CDI support of its own; 25 is the first that has"
+    if location.version and location.version < CDI_EXISTS:
+        text = f"docker {version(location)} has no CDI support of its own; 25 is the first that has"
         remedy = "the runtime shim needs none; for docker's own install 25 or later"
         if said:
-            yield Finding("CDI_UNSUPPORTED", f"features.cdi does nothing: {text}", remedy, path=place.config)
+            yield Finding("CDI_UNSUPPORTED", f"features.cdi does nothing: {text}", remedy, path=location.config)
         else:
-            yield Finding("CDI_OFF", text, remedy, path=place.config)
+            yield Finding("CDI_OFF", text, remedy, path=location.config)
         return
     if registry.document.get("cdi-spec-dirs") == [""]:
         why, how = "cdi-spec-dirs names no directory", "take cdi-spec-dirs out, or name /etc/cdi and /var/run/cdi"
     elif said is False:
         why, how = "features.cdi is false", "set features.cdi to true"
     else:
-        why, how = f"docker {version(place)} has it off until features.cdi is true", "set features.cdi to true"
+        why, how = f"docker {version(location)} has it off until features.cdi is true", "set features.cdi to true"
     text = f"docker's own CDI support is off: {why}"
     remedy = f"{how} (`shim runtime configure --enable-cdi`), then restart docker; the runtime shim does not need it"
-    yield Finding("CDI_OFF", text, remedy, path=place.config)
+    yield Finding("CDI_OFF", text, remedy, path=location.config)
 
 
-def unknown(said: dict[str, Any], registry: Registry, place: Place, given: Iterable[Flag]) -> Iterator[Finding]:
+def unknown(said: dict[str, Any], registry: Registry, location: Location, given: Iterable[Flag]) -> Iterator[Finding]:
     """What stands in the file, but not in the dockerd that runs.
 
     Arguments:
         said: its answer to GET /info.
         registry: what the file says.
-        place: where it lies.
+        location: where it lies.
         given: its options: those of --add-runtime are lost when it reloads its file, so that it has to be restarted.
     """
-    known, pid = said["Runtimes"], place.daemon.pid if place.daemon else 0
-    of_file = [name for name, runtime in registry.runtimes.items() if runtime.file == place.config]
+    known, pid = said["Runtimes"], location.daemon.pid if location.daemon else 0
+    of_file = [name for name, runtime in registry.runtimes.items() if runtime.file == location.config]
     missing = [name for name in of_file if _program(known.get(name)) != registry.runtimes[name].path]
     what = f"the dockerd that runs (process {pid})"
     if "CDISpecDirs" in said and registry.cdi is not None and bool(said["CDISpecDirs"]) != registry.cdi:
         text = f"the file says that docker's own CDI is {'on' if registry.cdi else 'off'}; {what} has it otherwise"
-        yield Finding("RESTART_NEEDED", text, place.restart, path=place.config)
-    reload = place.restart if any(one.name == "add-runtime" for one in given) else _reload(place, pid)
+        yield Finding("RESTART_NEEDED", text, location.restart, path=location.config)
+    reload = location.restart if any(one.name == "add-runtime" for one in given) else _reload(location, pid)
     if missing:
         text = f"{what} does not know the runtime {', '.join(missing)} as the file has it"
-        yield Finding("RESTART_NEEDED", text, reload, path=place.config)
+        yield Finding("RESTART_NEEDED", text, reload, path=location.config)
     elif said.get("DefaultRuntime", registry.default) != registry.default:
         text = f"the file's default runtime is {registry.default}; that of {what} is {said['DefaultRuntime']}"
-        yield Finding("RESTART_NEEDED", text, reload, path=place.config)
+        yield Finding("RESTART_NEEDED", text, reload, path=location.config)
 
 
 def _program(runtime: Any) -> str:
@@ -259,8 +261,8 @@ def _program(runtime: Any) -> str:
     return str(table.get("path") or binary or "")
 
 
-def _reload(place: Place, pid: int) -> str:
-    if place.layout == "snap":
+def _reload(location: Location, pid: int) -> str:
+    if location.layout == "snap":
         return f"kill -HUP {pid}: docker reads runtimes anew, and containers that run are not affected"
-    how = place.restart.replace(" restart ", " reload ")
+    how = location.restart.replace(" restart ", " reload ")
     return f"{how}: it reads runtimes anew, and containers that run are not affected"

@@ -20,7 +20,7 @@ from shim.base.findings import CdiError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from shim.engines.model import Place
+    from shim.engines.model import Location
     from shim.host.host import Host
 
 # Options that may be given more than once; their key in daemon.json is the plural
@@ -77,20 +77,20 @@ def of_words(words: Iterable[str], file: str = "", line: int = 0) -> Iterator[Fl
         yield Flag(name, value, file, line)
 
 
-def given(host: Host, place: Place) -> list[Flag]:
+def given(host: Host, location: Location) -> list[Flag]:
     """The options that dockerd has now or will have when it is started again, each once.
 
     Arguments:
         host: the machine.
-        place: where the configuration lies. A unit counts when its dockerd reads that file; a snap has units of its
+        location: where the configuration lies. A unit counts when its dockerd reads that file; a snap has units of its
             own, which are not read.
     """
-    flags = [] if place.layout == "snap" else of_units(host, is_own=place.layout == "rootless")
+    flags = [] if location.layout == "snap" else of_units(host, is_own=location.layout == "rootless")
     named = [flag.value for flag in flags if flag.name == "config-file"]
-    if place.config != (named[-1] if named else usual_file(host)):
+    if location.config != (named[-1] if named else usual_file(host)):
         flags = []
     known = {(flag.name, flag.value) for flag in flags}
-    running = of_words(place.daemon.argv[1:]) if place.daemon else ()
+    running = of_words(location.daemon.argv[1:]) if location.daemon else ()
     return [*flags, *(flag for flag in running if (flag.name, flag.value) not in known)]
 
 
@@ -125,12 +125,14 @@ def of_units(host: Host, *, is_own: bool = False) -> list[Flag]:
 
 def _unit_files(host: Host, *, is_own: bool) -> list[str]:
     """The unit, then its drop-ins by name; of two with the same name the one of the more important directory."""
-    places = [f"{top}/systemd/system" for top in _SYSTEM]
+    directories = [f"{top}/systemd/system" for top in _SYSTEM]
     if is_own:
-        places = [f"{config_home(host)}/systemd/user", *(f"{top}/systemd/user" for top in _SYSTEM)]
-    unit = next((f"{place}/{_UNIT}" for place in places if host.exists(f"{place}/{_UNIT}")), "")
+        directories = [f"{config_home(host)}/systemd/user", *(f"{top}/systemd/user" for top in _SYSTEM)]
+    unit = next((path for path in (f"{directory}/{_UNIT}" for directory in directories) if host.exists(path)), "")
     drop_ins = {
-        posixpath.basename(path): path for place in reversed(places) for path in host.glob(f"{place}/{_UNIT}.d/*.conf")
+        posixpath.basename(path): path
+        for directory in reversed(directories)
+        for path in host.glob(f"{directory}/{_UNIT}.d/*.conf")
     }
     return [*([unit] if unit else []), *(drop_ins[name] for name in sorted(drop_ins))]
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
 from shim.engines import launcher, oci_hooks, toml_layers
-from shim.engines.model import Edit, Place, Put, Registry, Runtime
+from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.podman import checks, programs
 from shim.engines.texts import toml_edit
 from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS
@@ -47,7 +47,15 @@ _SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
 _RUNTIMES = ("engine", "runtimes")
 _MAPS = (_RUNTIMES,)
 _SEARCHED = ("crun", "runc", "runj", "kata", "runsc", "ocijail")  # for the default runtime, in this order
-_PLACES = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/sbin", "/bin", "/run/current-system/sw/bin")
+_DIRECTORIES = (
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/local/bin",
+    "/usr/local/sbin",
+    "/sbin",
+    "/bin",
+    "/run/current-system/sw/bin",
+)
 # First versions that …
 _READS_DROP_INS = (3, 3)
 _HAS_CDI = (4, 1)
@@ -65,7 +73,7 @@ LISTS = {
 _HEAD = "# podman's runtime that gives containers the CDI devices they ask for. Written by `shim runtime configure`.\n"
 
 
-def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
+def locate(host: Host, config: str = "", drop_in: str = "") -> Location:
     """Find the containers.conf of who asks: the system's for root, else one's own.
 
     Arguments: as of `model.Engine.locate`; a main file elsewhere is one that CONTAINERS_CONF names for podman.
@@ -82,23 +90,23 @@ def locate(host: Host, config: str = "", drop_in: str = "") -> Place:
         where = f"{directory}, with a name that ends in .conf" if reads_drop_ins else f"no place: it reads {main} alone"
         raise CdiError([Finding("DROP_IN_UNUSED", f"podman looks for drop-ins in {where}", path=drop_in)])
     drop_in = drop_in or (f"{directory}/{_DROP_IN}" if reads_drop_ins else "")
-    return Place(NAME, main, drop_in, program, version, layout="rootless" if host.user else "")
+    return Location(NAME, main, drop_in, program, version, layout="rootless" if host.user else "")
 
 
-def read(host: Host, place: Place) -> Registry:
+def read(host: Host, location: Location) -> Registry:
     """Read the configuration as podman does.
 
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
     """
-    found = toml_layers.read(host, _files(host, place), _MAPS)
+    found = toml_layers.read(host, _files(host, location), _MAPS)
     document = toml_layers.merge(found, _MAPS)
     engine = _table(document, ("engine",))
     manager = engine.get("cgroup_manager")
-    spec_dirs = names(found, "cdi_spec_dirs", _SPEC_DIRS) if _is_at_least(place, _READS_SPEC_DIRS) else [*_SPEC_DIRS]
+    spec_dirs = names(found, "cdi_spec_dirs", _SPEC_DIRS) if _is_at_least(location, _READS_SPEC_DIRS) else [*_SPEC_DIRS]
     registry = Registry(
         runtimes=_runtimes(host, found, document, manager == "systemd" if manager else None),
-        cdi=_is_at_least(place, _HAS_CDI) and bool(spec_dirs),
+        cdi=_is_at_least(location, _HAS_CDI) and bool(spec_dirs),
         spec_dirs=tuple(spec_dirs),
         document=document,
         files=[one.path for one in found],
@@ -107,28 +115,30 @@ def read(host: Host, place: Place) -> Registry:
     registry.default = written or next((name for name in _SEARCHED if name in registry.runtimes), "")
     default = registry.runtimes.get(registry.default)
     registry.low_level = host.find(default.path) if default else host.find(written) if written else ""
-    appends = not place.version or place.version >= _APPENDS
+    appends = not location.version or location.version >= _APPENDS
     hooks = oci_hooks.read(host, names(found, "hooks_dir", _HOOKS))
     registry.hook = next((hook.path for hook in hooks if hook.is_ours), "")
     registry.findings = [*checks.mistyped(found, appends=appends), *checks.dead(found)]
     return registry
 
 
-def edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+def edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
     """The keys that register a runtime, in a drop-in or, where podman reads none, in the main file.
 
     The versions of the podman programs are recorded as well: they decide whether annotations count.
     """
-    steps = [Put(("engine", key), value) for key, value in _lists(host, place, wanted.name, wanted.low_level).items()]
+    steps = [
+        Put(("engine", key), value) for key, value in _lists(host, location, wanted.name, wanted.low_level).items()
+    ]
     if wanted.default:
         steps.insert(0, Put(("engine", "runtime"), wanted.name))
     if wanted.cdi and not registry.spec_dirs:
         steps.append(Put(("engine", "cdi_spec_dirs"), [*_SPEC_DIRS]))
     steps.append(Put((*_RUNTIMES, wanted.name), [wanted.path]))
-    return [Edit(place.drop_in or place.config, "toml", tuple(steps), head=_HEAD), *programs.record(host)]
+    return [Edit(location.drop_in or location.config, "toml", tuple(steps), head=_HEAD), *programs.record(host)]
 
 
-def hook_edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+def hook_edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
     """The precreate hook, with which no other runtime is needed; its directory in containers.conf if it is not there.
 
     Arguments: as of `model.Engine.edits`; of `wanted` the path alone counts.
@@ -141,33 +151,33 @@ def hook_edits(host: Host, place: Place, registry: Registry, wanted: Wanted) -> 
     result = [Edit(f"{directory}/{_HOOK}", "text", head=oci_hooks.precreate(wanted.path)), *programs.record(host)]
     if directory not in there:
         key = Put(("engine", "hooks_dir"), [*there, directory])
-        result.append(Edit(place.drop_in or place.config, "toml", (key,), head=_HEAD))
+        result.append(Edit(location.drop_in or location.config, "toml", (key,), head=_HEAD))
     return result
 
 
-def faults(host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+def faults(host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
     """What is wrong with a runtime in this configuration: lists without it, files that do not count, hooks."""
     found = toml_layers.read(host, registry.files, _MAPS)
     hooks = oci_hooks.read(host, names(found, "hooks_dir", _HOOKS))
     is_there = name in registry.runtimes and registry.runtimes[name].file != ""
     result = [
-        *checks.other_file(host, place, {_VENDOR, _ADMIN, _own(host)}),
-        *checks.unused(host, place, registry, name),
+        *checks.other_file(host, location, {_VENDOR, _ADMIN, _own(host)}),
+        *checks.unused(host, location, registry, name),
         *checks.missing_default(host, registry),
         *oci_hooks.doubles(hooks, name if is_there else ""),
         *programs.faults(host, name if is_there else "", hooks),
     ]
     if is_there:
-        wanted = _lists(host, place, name, launcher.becomes(host, registry.runtimes[name].path))
+        wanted = _lists(host, location, name, launcher.becomes(host, registry.runtimes[name].path))
         result += checks.lost_names(found, {key: (wanted.get(key, []), names(found, key)) for key in LISTS}, name)
     if registry.cdi is False:
-        result.append(checks.cdi_off(place, registry))
+        result.append(checks.cdi_off(location, registry))
     return result
 
 
-def ways_to_ask(place: Place, registry: Registry, name: str) -> str:
+def ways_to_ask(location: Location, registry: Registry, name: str) -> str:
     """How a container asks for devices: by annotation where this podman does not take annotations of images."""
-    if place.version and place.version < TAKES_NO_IMAGE_ANNOTATIONS:
+    if location.version and location.version < TAKES_NO_IMAGE_ANNOTATIONS:
         return f"ask by `podman --runtime {name} --runtime-flag device=KIND=NAME run …`"
     runtime = f"--runtime {name} " * (name in registry.runtimes)
     return f"ask by `podman run {runtime}--annotation cdi.k8s.io/x=KIND=NAME …`"
@@ -191,9 +201,9 @@ def names(found: Iterable[toml_layers.Layer], key: str, default: Sequence[str] |
     return items
 
 
-def _is_at_least(place: Place, version: tuple[int, int]) -> bool:
+def _is_at_least(location: Location, version: tuple[int, int]) -> bool:
     """Whether podman is that new. One whose version is unknown reads as 4 and 5 do, and has what 4.1 has."""
-    return place.version >= version if place.version else version <= _HAS_CDI
+    return location.version >= version if location.version else version <= _HAS_CDI
 
 
 def _own(host: Host) -> str:
@@ -206,14 +216,14 @@ def _hooks_directory(host: Host) -> str:
     return f"{posixpath.dirname(_own(host))}/oci/hooks.d" if host.user else "/etc/containers/oci/hooks.d"
 
 
-def _files(host: Host, place: Place, without: str = "") -> list[str]:
+def _files(host: Host, location: Location, without: str = "") -> list[str]:
     """The files that podman decodes, in this order, whether they exist or not."""
-    override = host.environment.get("CONTAINERS_CONF_OVERRIDE") if _is_at_least(place, _READS_OVERRIDE) else ""
-    own = [_own(host)] if host.user or _is_at_least(place, _READS_ROOTS_OWN) else []
+    override = host.environment.get("CONTAINERS_CONF_OVERRIDE") if _is_at_least(location, _READS_OVERRIDE) else ""
+    own = [_own(host)] if host.user or _is_at_least(location, _READS_ROOTS_OWN) else []
     mains = [_VENDOR, _ADMIN, *own]
-    if place.config not in mains:
-        found = [place.config]
-    elif _is_at_least(place, _READS_ONE_MAIN_FILE):
+    if location.config not in mains:
+        found = [location.config]
+    elif _is_at_least(location, _READS_ONE_MAIN_FILE):
         found = [*[path for path in mains if host.exists(path)][-1:], *_sorted_drop_ins(host, own)]
     else:
         found = [_VENDOR]
@@ -257,17 +267,17 @@ def _runtimes(
 
 def _built_in(host: Host, name: str) -> str:
     """The program of a runtime that podman knows without any file, "" when it is missing."""
-    return host.find(*(f"{place}/{name}" for place in _PLACES), name)
+    return host.find(*(f"{directory}/{name}" for directory in _DIRECTORIES), name)
 
 
-def _lists(host: Host, place: Place, name: str, low_level: str) -> dict[str, list[str]]:
+def _lists(host: Host, location: Location, name: str, low_level: str) -> dict[str, list[str]]:
     """The lists in which a runtime should be, with all that the other files have put there.
 
     Arguments:
         name: the runtime.
         low_level: what is behind it; where that is not known, podman's default runtime.
     """
-    without_us = toml_layers.read(host, _files(host, place, without=place.drop_in), _MAPS)
+    without_us = toml_layers.read(host, _files(host, location, without=location.drop_in), _MAPS)
     default = _table(toml_layers.merge(without_us, _MAPS), ("engine",)).get("runtime")
     if default == name or not default:
         default = next((one for one in _SEARCHED if _built_in(host, one)), _SEARCHED[0])

@@ -13,7 +13,7 @@ from shim.engines import toml_layers
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from shim.engines.model import Place, Registry
+    from shim.engines.model import Location, Registry
     from shim.host.host import Host
 
 _RUNTIMES = ("engine", "runtimes")
@@ -56,23 +56,23 @@ def dead(found: Iterable[toml_layers.Layer]) -> Iterator[Finding]:
             yield Finding("RUNTIME_JSON", text, "write runtime_supports_nocgroup", path=layer.path, line=line)
 
 
-def other_file(host: Host, place: Place, usual: Collection[str]) -> Iterator[Finding]:
+def other_file(host: Host, location: Location, usual: Collection[str]) -> Iterator[Finding]:
     """A main file that podman reads in some environments only."""
     named = host.environment.get("CONTAINERS_CONF", "")
-    if place.config not in usual:
+    if location.config not in usual:
         text = "podman reads this file where CONTAINERS_CONF names it, and no other file then"
-        yield Finding("ENGINE_CONFIG_OTHER", text, "set CONTAINERS_CONF for all who call podman", path=place.config)
-    elif named and named != place.config:
+        yield Finding("ENGINE_CONFIG_OTHER", text, "set CONTAINERS_CONF for all who call podman", path=location.config)
+    elif named and named != location.config:
         text = f"CONTAINERS_CONF names {named}, which podman reads here instead of this file"
-        yield Finding("ENGINE_CONFIG_OTHER", text, f"unset it, or give --config {named}", path=place.config)
+        yield Finding("ENGINE_CONFIG_OTHER", text, f"unset it, or give --config {named}", path=location.config)
 
 
-def unused(host: Host, place: Place, registry: Registry, name: str) -> Iterator[Finding]:
+def unused(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
     """Files beside those that count which register a runtime to no effect."""
-    if not place.drop_in or name in registry.runtimes:
+    if not location.drop_in or name in registry.runtimes:
         return
     keys = (*_RUNTIMES, name)
-    beside = host.glob(f"{place.drop_in.rpartition('/')[0]}/*")
+    beside = host.glob(f"{location.drop_in.rpartition('/')[0]}/*")
     for layer in toml_layers.setting(host, [path for path in beside if path not in registry.files], keys, (_RUNTIMES,)):
         text, remedy = "podman does not read this file: names of drop-ins end in .conf", "give it such a name"
         yield Finding("DROP_IN_UNUSED", text, remedy, path=layer.path, line=layer.line(keys))
@@ -113,9 +113,9 @@ def lost_names(
             yield Finding("RUNTIME_JSON", text, path=path, line=line)
 
 
-def cdi_off(place: Place, registry: Registry) -> Finding:
+def cdi_off(location: Location, registry: Registry) -> Finding:
     """Why podman gives no CDI devices by itself."""
     if registry.spec_dirs:
-        version = ".".join(map(str, place.version))
+        version = ".".join(map(str, location.version))
         return Finding("CDI_OFF", f"podman {version} knows no CDI devices; 4.1 is the first that does")
     return Finding("CDI_OFF", "cdi_spec_dirs is empty, so podman itself finds no CDI device")

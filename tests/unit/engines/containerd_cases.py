@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shim.engines.containerd import config_files, runtime_tables
-from shim.engines.model import Place
+from shim.engines.model import Location
 from shim.engines.texts import toml_edit
 from shim.host.host import Host
 
@@ -73,7 +73,7 @@ def _section(noise: random.Random, section: str) -> list[str]:
 
 def read(main: Path, program: str, version: tuple[int, ...]) -> dict[str, Any]:
     """What shim.engines reads from it."""
-    merged = config_files.merged(Host(), Place("containerd", str(main), program=program, version=version))
+    merged = config_files.merged(Host(), Location("containerd", str(main), program=program, version=version))
     return _important(merged)
 
 

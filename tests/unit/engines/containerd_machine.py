@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shim.base.findings import Finding
 from shim.engines import containerd
-from shim.engines.model import Place, Wanted
+from shim.engines.model import Location, Wanted
 from shim.engines.texts.editing import apply
 from shim.host.host import Daemon, Host
 
@@ -38,8 +38,8 @@ def daemon(*words: str, cwd: str = "/", started: float = 1.0) -> Daemon:
 
 def written(host: Host, wanted: Wanted = SHIM, drop_in: str = "") -> dict[str, str]:
     """path -> text of the files that configure would change."""
-    place = containerd.locate(host, drop_in=drop_in)
-    edits = containerd.edits(host, place, containerd.read(host, place), wanted)
+    location = containerd.locate(host, drop_in=drop_in)
+    edits = containerd.edits(host, location, containerd.read(host, location), wanted)
     before = {edit.path: host.read(edit.path) for edit in edits}
     after = {path: data for path, data in apply(edits, before).items() if data != before[path]}
     return {path: data.decode() for path, data in after.items()}
@@ -47,6 +47,6 @@ def written(host: Host, wanted: Wanted = SHIM, drop_in: str = "") -> dict[str, s
 
 def faults(host: Host, name: str = "shim") -> list[Finding]:
     """Everything that is found in a configuration."""
-    place: Place = containerd.locate(host)
-    registry = containerd.read(host, place)
-    return [*registry.findings, *containerd.faults(host, place, registry, name)]
+    location: Location = containerd.locate(host)
+    registry = containerd.read(host, location)
+    return [*registry.findings, *containerd.faults(host, location, registry, name)]

@@ -14,7 +14,7 @@ from shim.base import files
 from shim.base.findings import CdiError, Finding
 from shim.engines import configure, launcher, undo_records
 from shim.engines.configure import Order, Outcome
-from shim.engines.model import Place, Registry
+from shim.engines.model import Location, Registry
 from shim.host.host import Daemon, Host
 
 BEFORE = b'# mine\ndefault = "runc"\n[runtimes.runc]  # the one\npath = "/usr/sbin/runc"'
@@ -33,9 +33,9 @@ class Machine:
             (root / name).chmod(0o755)
         (root / "etc").mkdir()
         # the launcher is looked at below the root as well
-        for place in (shim.parent.parent,):
-            (root / place.relative_to("/").parent).mkdir(parents=True)
-            (root / place.relative_to("/")).symlink_to(place)
+        for location in (shim.parent.parent,):
+            (root / location.relative_to("/").parent).mkdir(parents=True)
+            (root / location.relative_to("/")).symlink_to(location)
         self.config.write_bytes(BEFORE)
 
     @property
@@ -84,7 +84,7 @@ def _ids(error: pytest.ExceptionInfo[CdiError]) -> list[str]:
 
 def test_configure_registers_and_links(machine: Machine, toy: Toy) -> None:
     done = machine.configure(toy)
-    registry = toy.read(machine.host, done.place)
+    registry = toy.read(machine.host, done.location)
     assert registry.runtimes["shim"].path == machine.shim
     assert registry.default == "runc"
     assert str(machine.link.readlink()) == "/usr/sbin/runc"
@@ -197,7 +197,7 @@ def test_remove_finds_the_file_that_configure_was_told(machine: Machine) -> None
     other.parent.mkdir()
     other.write_bytes(BEFORE)
     machine.configure(toy, config="/srv/toy.toml")
-    assert machine.remove(toy).place.config == "/srv/toy.toml"
+    assert machine.remove(toy).location.config == "/srv/toy.toml"
     assert other.read_bytes() == BEFORE
 
 
@@ -239,8 +239,8 @@ def test_files_that_the_engine_itself_would_refuse_stop_it(machine: Machine) -> 
     """What its own check refuses counted as not asked."""
 
     class Asked(Toy):
-        def dump(self, host: Host, place: Place, changes: dict[str, bytes | None]) -> Registry | None:
-            return None if changes and refuses else self.read(host.with_files(changes), place)
+        def dump(self, host: Host, location: Location, changes: dict[str, bytes | None]) -> Registry | None:
+            return None if changes and refuses else self.read(host.with_files(changes), location)
 
     before, refuses = machine.files(), True
     with pytest.raises(CdiError, match="would refuse them") as refused:
@@ -264,7 +264,7 @@ def test_a_fault_of_a_second_configure_leaves_what_the_first_one_made(machine: M
     """It went back to what was there before the first, so that a runtime in use was gone."""
 
     class NoDefault(Toy):
-        def faults(self, host: Host, place: Place, registry: Registry, name: str) -> list[Finding]:
+        def faults(self, host: Host, location: Location, registry: Registry, name: str) -> list[Finding]:
             return [Finding("CONFIG_JSON", "new")] if registry.default == name else []
 
     toy = NoDefault()
@@ -320,9 +320,9 @@ def test_what_was_in_a_secret_file_is_kept_as_secret(machine: Machine) -> None:
     machine.config.write_bytes(BEFORE + b'\npassword = "x"\n')
     machine.config.chmod(0o600)
     machine.configure(Toy())
-    place = machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")
-    assert {oct(stat.S_IMODE(path.stat().st_mode)) for path in place.iterdir()} == {"0o600"}
-    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    location = machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")
+    assert {oct(stat.S_IMODE(path.stat().st_mode)) for path in location.iterdir()} == {"0o600"}
+    assert stat.S_IMODE(location.stat().st_mode) == 0o700
     assert stat.S_IMODE(machine.config.stat().st_mode) == 0o600
 
 
@@ -362,8 +362,8 @@ def test_a_crash_in_the_middle_leaves_a_way_back(machine: Machine, toy: Toy, mon
 def _found(machine: Machine, toy: Toy) -> dict[str, Finding]:
     from shim.engines import verify
 
-    place = toy.locate(machine.host)
-    return {finding.id: finding for finding in verify.findings(machine.host, toy, place, "shim")}
+    location = toy.locate(machine.host)
+    return {finding.id: finding for finding in verify.findings(machine.host, toy, location, "shim")}
 
 
 def test_a_good_registration_has_only_the_note_about_images(machine: Machine, toy: Toy) -> None:
@@ -412,9 +412,9 @@ def test_a_low_level_runtime_that_is_gone_is_told(machine: Machine, toy: Toy) ->
 def test_a_daemon_that_is_older_than_its_files_must_be_restarted(machine: Machine) -> None:
     class Running(Toy):
         def locate(self, host: Host, config: str = "", drop_in: str = "") -> Any:
-            place = super().locate(host, config, drop_in)
+            location = super().locate(host, config, drop_in)
             started = machine.config.stat().st_mtime + age
-            return type(place)("toy", place.config, daemon=Daemon(77, ("toyd",), started))
+            return type(location)("toy", location.config, daemon=Daemon(77, ("toyd",), started))
 
     age = -10.0
     found = _found(machine, Running())["RESTART_NEEDED"]
@@ -435,7 +435,7 @@ def test_a_daemon_that_is_older_than_its_files_must_be_restarted(machine: Machin
     ],
 )
 def test_who_brought_an_engine_restarts_it(engine: str, layout: str, command: str) -> None:
-    assert Place(engine, "/etc/x", layout=layout).restart == command
+    assert Location(engine, "/etc/x", layout=layout).restart == command
 
 
 @pytest.mark.parametrize(
@@ -444,10 +444,10 @@ def test_who_brought_an_engine_restarts_it(engine: str, layout: str, command: st
     ids=["enforcing, devices forbidden", "enforcing, devices allowed", "permissive"],
 )
 def test_selinux_is_told_where_it_would_refuse(machine: Machine, enforcing: str, allowed: str, told: bool) -> None:
-    place = machine.root / "sys/fs/selinux/booleans"
-    place.mkdir(parents=True)
-    (place / "container_use_devices").write_text(allowed)
-    (place.parent / "enforce").write_text(enforcing)
+    location = machine.root / "sys/fs/selinux/booleans"
+    location.mkdir(parents=True)
+    (location / "container_use_devices").write_text(allowed)
+    (location.parent / "enforce").write_text(enforcing)
     found = _found(machine, Toy())
     assert ("SELINUX_DEVICES" in found) == told
     if told:

@@ -93,8 +93,8 @@ PLACES: dict[str, tuple[dict[str, str], list[Daemon], str, str]] = {
 def test_the_file_that_the_daemon_reads_is_found(
     files: dict[str, str], running: list[Daemon], config: str, layout: str
 ) -> None:
-    place = containerd.locate(Machine(files, daemons=running))
-    assert (place.config, place.layout) == (config, layout)
+    location = containerd.locate(Machine(files, daemons=running))
+    assert (location.config, location.layout) == (config, layout)
 
 
 def test_a_file_that_is_named_is_taken_with_the_daemon_that_reads_it() -> None:
@@ -501,8 +501,8 @@ def test_a_file_for_another_containerd_than_the_one_here_is_taken_as_that_one_wo
     """Prepared elsewhere, or before an upgrade; the machine's own file of that kind is refused."""
     path = "/srv/image/etc/containerd/config.toml"
     files = {path: "version = 3\n", CONFIG: "version = 3\n"}
-    place = containerd.locate(Machine(files, (1, 6, 20)), path)
-    assert (place.version, place.drop_in) == ((), "/srv/image/etc/containerd/conf.d/shim.toml")
+    location = containerd.locate(Machine(files, (1, 6, 20)), path)
+    assert (location.version, location.drop_in) == ((), "/srv/image/etc/containerd/conf.d/shim.toml")
     assert refusal(Machine(files, (1, 6, 20)))[0] == "ENGINE_CONFIG_VERSION"
 
 
@@ -520,8 +520,8 @@ def test_a_template_goes_on_from_the_base() -> None:
 def test_what_the_template_adds_counts_before_k3s_has_started_again() -> None:
     host = Machine({f"{K3S}/config.toml": GENERATED + f"version = 2\n{V2}.runtimes.runc]\n{RUNC}"})
     later = host.with_files({path: text.encode() for path, text in written(host).items()})
-    place = containerd.locate(later)
-    registry = containerd.read(later, place)
+    location = containerd.locate(later)
+    registry = containerd.read(later, location)
     assert sorted(registry.runtimes) == ["runc", "shim"]
     assert (registry.runtimes["shim"].file, registry.runtimes["shim"].line) == (f"{K3S}/config.toml.tmpl", 4)
 

@@ -9,14 +9,14 @@ from unit.engines.containerd_machine import CONFIG, Machine, daemon
 
 from shim.base.findings import CdiError
 from shim.engines.containerd import config_files
-from shim.engines.model import Place
+from shim.engines.model import Location
 
 GRPC, RUNTIME = "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
 
 
 def _merged(texts: dict[str, str], version: tuple[int, ...] = (), cwd: str = "") -> config_files.Merged:
     running = daemon("containerd", cwd=cwd) if cwd else None
-    return config_files.merged(Machine(texts), Place("containerd", CONFIG, version=version, daemon=running))
+    return config_files.merged(Machine(texts), Location("containerd", CONFIG, version=version, daemon=running))
 
 
 ORDERS: dict[str, tuple[dict[str, str], list[str]]] = {
@@ -157,7 +157,7 @@ def test_a_version_that_nobody_knows(text: str) -> None:
 
 def test_k0s_merges_its_own_directory() -> None:
     texts = {"/etc/k0s/containerd.toml": "version = 2", "/etc/k0s/containerd.d/a.toml": f'[plugins."{GRPC}"]\nx = 1'}
-    merged = config_files.merged(Machine(texts), Place("containerd", "/etc/k0s/containerd.toml", layout="k0s"))
+    merged = config_files.merged(Machine(texts), Location("containerd", "/etc/k0s/containerd.toml", layout="k0s"))
     assert merged.document["plugins"] == {GRPC: {"x": 1}}
     assert [file.path for file in merged.files] == list(texts)
 

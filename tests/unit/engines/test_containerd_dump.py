@@ -12,7 +12,7 @@ from engines.harness import programs
 from unit.engines import containerd_cases
 
 from shim.engines import containerd
-from shim.engines.model import Place, Wanted
+from shim.engines.model import Location, Wanted
 from shim.engines.texts import toml_edit
 from shim.engines.texts.editing import apply
 from shim.host.host import Host
@@ -90,7 +90,7 @@ MACHINES = {
 }
 
 
-def _machine(top: Path, files: dict[str, str]) -> tuple[Host, Place]:
+def _machine(top: Path, files: dict[str, str]) -> tuple[Host, Location]:
     for name, text in files.items():
         (top / name).parent.mkdir(exist_ok=True)
         (top / name).write_text(text)
@@ -100,10 +100,10 @@ def _machine(top: Path, files: dict[str, str]) -> tuple[Host, Place]:
 
 @pytest.mark.parametrize("files", MACHINES.values(), ids=MACHINES)
 def test_nothing_but_our_runtime_differs_afterwards(tmp_path: Path, files: dict[str, str]) -> None:
-    host, place = _machine(tmp_path, files)
-    assert (place.program, place.version, place.drop_in) == (PROGRAM, VERSION, "")
+    host, location = _machine(tmp_path, files)
+    assert (location.program, location.version, location.drop_in) == (PROGRAM, VERSION, "")
     before = _dump(tmp_path / "main.toml")
-    edits = containerd.edits(host, place, containerd.read(host, place), SHIM)
+    edits = containerd.edits(host, location, containerd.read(host, location), SHIM)
     for path, data in apply(edits, {edit.path: host.read(edit.path) for edit in edits}).items():
         Path(path).write_bytes(data)
     after = _dump(tmp_path / "main.toml")
@@ -119,13 +119,13 @@ def test_nothing_but_our_runtime_differs_afterwards(tmp_path: Path, files: dict[
 
 
 def test_containerd_is_asked_about_files_that_are_not_written_yet(tmp_path: Path) -> None:
-    host, place = _machine(tmp_path, {"main.toml": 'version = 2\nimports = ["d/x.toml"]\n', "d/x.toml": RUNC})
-    now = containerd.dump(host, place, {})
+    host, location = _machine(tmp_path, {"main.toml": 'version = 2\nimports = ["d/x.toml"]\n', "d/x.toml": RUNC})
+    now = containerd.dump(host, location, {})
     assert now
     assert sorted(now.runtimes) == ["runc"]
     assert now.runtimes["runc"].systemd_cgroup is True
     new = RUNC.replace("runtimes.runc", "runtimes.new")
-    then = containerd.dump(host, place, {str(tmp_path / "d/x.toml"): new.encode()})
+    then = containerd.dump(host, location, {str(tmp_path / "d/x.toml"): new.encode()})
     assert then
     assert sorted(then.runtimes) == ["new"], "the list of an import takes the place of the built-in one"
     assert (tmp_path / "d/x.toml").read_text() == RUNC
@@ -133,8 +133,8 @@ def test_containerd_is_asked_about_files_that_are_not_written_yet(tmp_path: Path
 
 def test_a_main_file_that_is_missing_is_no_fault(tmp_path: Path) -> None:
     host = Host(daemons=[])
-    place = containerd.locate(host, config=str(tmp_path / "main.toml"))
-    said = containerd.dump(host, place, {})
+    location = containerd.locate(host, config=str(tmp_path / "main.toml"))
+    said = containerd.dump(host, location, {})
     assert said
     assert sorted(said.runtimes) == ["runc"]
     assert list(tmp_path.iterdir()) == []
@@ -150,23 +150,27 @@ class Watched(Host):
 
 
 def test_the_candidates_lie_where_nobody_else_can_read_them_and_go(tmp_path: Path) -> None:
-    _, place = _machine(tmp_path, {"main.toml": "version = 2\n"})
+    _, location = _machine(tmp_path, {"main.toml": "version = 2\n"})
     watched = Watched(daemons=[])
-    assert containerd.dump(watched, place, {})
+    assert containerd.dump(watched, location, {})
     assert watched.mode == 0o700
     assert not watched.directory.exists()
 
 
 def test_nobody_can_be_asked(tmp_path: Path) -> None:
-    host, place = _machine(tmp_path, {"main.toml": "version = 2\n"})
-    assert containerd.dump(Host(str(tmp_path), daemons=[]), place, {}) is None, "another machine"
-    assert containerd.dump(host, Place("containerd", place.config), {}) is None, "no program"
-    assert containerd.dump(host, Place("containerd", place.config, program=PROGRAM, layout="k3s"), {}) is None, "k3s"
-    assert containerd.dump(host, place, {place.config: b"version = 7\n"}) is None, "no such version"
-    assert containerd.dump(host, place, {place.config: b"version = 2\nplugins = 1\n"}) is None, "it refuses the file"
+    host, location = _machine(tmp_path, {"main.toml": "version = 2\n"})
+    assert containerd.dump(Host(str(tmp_path), daemons=[]), location, {}) is None, "another machine"
+    assert containerd.dump(host, Location("containerd", location.config), {}) is None, "no program"
+    assert containerd.dump(host, Location("containerd", location.config, program=PROGRAM, layout="k3s"), {}) is None, (
+        "k3s"
+    )
+    assert containerd.dump(host, location, {location.config: b"version = 7\n"}) is None, "no such version"
+    assert containerd.dump(host, location, {location.config: b"version = 2\nplugins = 1\n"}) is None, (
+        "it refuses the file"
+    )
 
 
 def test_the_built_in_runtime_is_asked_for_when_no_file_describes_it(tmp_path: Path) -> None:
-    host, place = _machine(tmp_path, {"main.toml": "version = 2\n"})
-    assert containerd.read(host, place).runtimes["runc"].systemd_cgroup is False
-    assert containerd.read(Host(str(tmp_path), daemons=[]), place).runtimes["runc"].systemd_cgroup is None
+    host, location = _machine(tmp_path, {"main.toml": "version = 2\n"})
+    assert containerd.read(host, location).runtimes["runc"].systemd_cgroup is False
+    assert containerd.read(Host(str(tmp_path), daemons=[]), location).runtimes["runc"].systemd_cgroup is None

@@ -8,7 +8,7 @@ import pytest
 from unit.engines.containerd_machine import CONFIG, Machine, daemon, faults, written
 
 from shim.engines import containerd
-from shim.engines.model import Place
+from shim.engines.model import Location
 from shim.engines.texts import toml_edit
 from shim.host.host import Host
 
@@ -245,8 +245,8 @@ def test_a_runtime_of_another_name_is_recognised_by_its_program(tmp_path: Path, 
     ]
     (tmp_path / "config.toml").write_text("version = 2\n" + "".join(runtimes))
     host = Host("/", daemons=[])
-    place = Place("containerd", str(tmp_path / "config.toml"))
-    found = containerd.faults(host, place, containerd.read(host, place), "shim")
+    location = Location("containerd", str(tmp_path / "config.toml"))
+    found = containerd.faults(host, location, containerd.read(host, location), "shim")
     [text] = [one.text for one in found if one.id == "POD_REQUESTS"]
     assert 'of the runtime ours holds "*.k8s.io/*", which matches cdi.k8s.io/' in text
 
@@ -301,7 +301,7 @@ def test_an_import_that_is_missing() -> None:
 
 def test_the_daemon_reads_another_file() -> None:
     host = Machine({CONFIG: "version = 2\n"}, daemons=[daemon("containerd", "-c", "/x.toml")])
-    place = containerd.locate(host, config=CONFIG)
-    found = containerd.faults(host, place, containerd.read(host, place), "shim")
+    location = containerd.locate(host, config=CONFIG)
+    found = containerd.faults(host, location, containerd.read(host, location), "shim")
     [other] = [one for one in found if one.id == "ENGINE_CONFIG_OTHER"]
     assert (other.path, "reads /x.toml" in other.text) == (CONFIG, True)

@@ -164,8 +164,8 @@ def test_an_old_cri_o_has_no_cdi() -> None:
 
 def test_drop_ins_of_a_file_elsewhere_lie_beside_it() -> None:
     """A tree mounted somewhere: ours went into the directory of the machine on which configure ran."""
-    place = crio.locate(Host("/nonexistent", daemons=[]), "/host/etc/crio/crio.conf")
-    assert place.drop_in == "/host/etc/crio/crio.conf.d/99-shim.conf"
+    location = crio.locate(Host("/nonexistent", daemons=[]), "/host/etc/crio/crio.conf")
+    assert location.drop_in == "/host/etc/crio/crio.conf.d/99-shim.conf"
 
 
 def test_a_monitor_that_was_missing_before_is_no_new_fault() -> None:
@@ -226,7 +226,7 @@ def test_the_files_of_the_daemon_that_runs_count() -> None:
     argv = ("/usr/bin/crio", "-c", "/opt/crio.conf", "--config-dir=/opt/conf.d")
     files = {"/opt/crio.conf": "", "/opt/conf.d/1.conf": '[crio.runtime.runtimes.crun]\nruntime_path = "/usr/bin/x"\n'}
     running = Machine(crio, tree("crio", "bare", files, argv))
-    assert (running.place.config, running.place.drop_in) == ("/opt/crio.conf", "/opt/conf.d/99-shim.conf")
+    assert (running.location.config, running.location.drop_in) == ("/opt/crio.conf", "/opt/conf.d/99-shim.conf")
     assert running.read().files == ["/opt/crio.conf", "/opt/conf.d/1.conf"]
 
 
@@ -247,7 +247,7 @@ def test_a_drop_in_that_cri_o_would_not_read_is_refused() -> None:
 
 def test_files_of_a_set_up_of_ones_own_are_taken_as_named() -> None:
     own = Machine(crio, tree("crio", "bare"), config="/opt/crio.conf", drop_in="/opt/conf.d/50.conf")
-    assert (own.place.config, own.place.drop_in) == ("/opt/crio.conf", "/opt/conf.d/50.conf")
+    assert (own.location.config, own.location.drop_in) == ("/opt/crio.conf", "/opt/conf.d/50.conf")
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------

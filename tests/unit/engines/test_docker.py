@@ -92,16 +92,16 @@ def only(of: Machine, id: str, name: str = "shim") -> Finding:
     ],
 )  # fmt: skip
 def test_the_file_that_dockerd_reads_is_found(host: Host, config: str, layout: str) -> None:
-    place = docker.locate(host)
-    assert (place.config, place.layout, place.drop_in) == (config, layout, "")
+    location = docker.locate(host)
+    assert (location.config, location.layout, location.drop_in) == (config, layout, "")
 
 
 def test_root_finds_the_daemon_of_a_user_by_its_file_alone() -> None:
     theirs = Daemon(8, ("dockerd", "--config-file", ROBIN), 0.0, user=1000)
     host = Host(str(trees.CONFIGS / "docker/rootless"), daemons=[theirs])
     assert docker.locate(host).daemon is None
-    place = docker.locate(host, ROBIN)
-    assert (place.daemon, place.layout) == (theirs, "rootless")
+    location = docker.locate(host, ROBIN)
+    assert (location.daemon, location.layout) == (theirs, "rootless")
 
 
 def test_docker_has_no_drop_ins() -> None:
@@ -522,8 +522,8 @@ def _asked(tmp_path: Path, document: dict[str, Any], *words: str) -> list[Findin
     file = tmp_path / "daemon.json"
     file.write_text(json.dumps({"hosts": [f"unix://{tmp_path}/s"], **document}))
     host = Host(daemons=[Daemon(7, ("dockerd", "--config-file", str(file), *words), 0.0)])
-    place = dataclasses.replace(docker.locate(host), version=(28, 2))  # whatever this machine has
-    return docker.restart(host, place, docker.read(host, place))
+    location = dataclasses.replace(docker.locate(host), version=(28, 2))  # whatever this machine has
+    return docker.restart(host, location, docker.read(host, location))
 
 
 RUNTIMES = {"runtimes": {"shim": {"path": "/x"}, "t": {"runtimeType": "y", "options": {"BinaryName": "/z"}}}}
@@ -581,7 +581,7 @@ def test_a_daemon_has_nothing_to_say_about_a_file_that_it_does_not_read(tmp_path
         one.write_text(json.dumps({"hosts": [f"unix://{tmp_path}/s"], **RUNTIMES}))
     host = Host(daemons=[Daemon(7, ("dockerd", "--config-file", str(file)), 0.0)])
     places = [docker.locate(host, str(one)) for one in (file, other)]
-    stale = [docker.restart(host, place, docker.read(host, place)) for place in places]
+    stale = [docker.restart(host, location, docker.read(host, location)) for location in places]
     assert [len(found or ()) for found in stale] == [1, 0]
 
 
@@ -606,9 +606,9 @@ def _validated(tmp_path: Path, before: str, after: str) -> Any:
     program.chmod(0o755)
     file.write_text(before)
     host = Host(daemons=[Daemon(7, (str(program), "--config-file", str(file)), 0.0)])
-    place = docker.locate(host)
-    assert place.version == (27, 0, 1)
-    return docker.dump(host, place, {place.config: after.encode()})
+    location = docker.locate(host)
+    assert location.version == (27, 0, 1)
+    return docker.dump(host, location, {location.config: after.encode()})
 
 
 def test_dockerd_is_asked_whether_it_would_take_the_file(tmp_path: Path) -> None:
@@ -642,7 +642,7 @@ WAYS = {
 def test_the_way_to_ask_is_one_that_this_docker_has(version: tuple[int, ...], way: str) -> None:
     """Debian 12 has docker 20.10: the remedies named --annotation, which it has not, and --device, which is a path."""
     of = machine(version=version).configured()
-    assert way in docker.ways_to_ask(of.place, of.read(), "shim")
+    assert way in docker.ways_to_ask(of.location, of.read(), "shim")
     assert ("ANNOTATION_UNSUPPORTED" in of.ids()) == (() < version < (24,))
 
 

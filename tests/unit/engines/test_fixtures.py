@@ -34,9 +34,9 @@ def _machine(case: str, root: Path, shim: Path) -> Host:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("")
         file.chmod(0o755)
-    place = root / shim.parent.parent.relative_to("/")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(shim.parent.parent)
+    location = root / shim.parent.parent.relative_to("/")
+    location.parent.mkdir(parents=True, exist_ok=True)
+    location.symlink_to(shim.parent.parent)
     return Host(str(root), daemons=[])
 
 
@@ -72,8 +72,8 @@ def test_configure_verify_again_remove(case: str, trusted_path: Path, shim_path:
     assert _files(root) == before, "a dry run writes nothing"
     done = configure.configure(host, engine, order)
     assert would.after == done.after
-    place = engine.locate(host)
-    now = engine.read(host, place)
+    location = engine.locate(host)
+    now = engine.read(host, location)
     ours = now.runtimes["shim"]
     assert ours.path.startswith(str(shim_path)), "shim, or shim-crun beside it"
     assert now.runtimes.keys() - {"shim"} == found.runtimes.keys() - {"shim"}
@@ -82,7 +82,9 @@ def test_configure_verify_again_remove(case: str, trusted_path: Path, shim_path:
     }
     assert now.default == found.default
     assert ours.systemd_cgroup == found.runtimes[found.default].systemd_cgroup
-    new = [one for one in verify.findings(host, engine, place, "shim") if one.level == ERROR and str(one) not in errors]
+    new = [
+        one for one in verify.findings(host, engine, location, "shim") if one.level == ERROR and str(one) not in errors
+    ]
     assert new == []
 
     written = _files(root)

@@ -76,7 +76,7 @@ def test_configured_every_former_runtime_is_there_and_ours_besides(name: str) ->
 )
 def test_a_second_time_nothing_changes(name: str, wanted: Wanted) -> None:
     once = machine(name).configured(wanted)
-    assert once.texts(wanted) == {once.place.drop_in: once.host.read(once.place.drop_in)}
+    assert once.texts(wanted) == {once.location.drop_in: once.host.read(once.location.drop_in)}
 
 
 @pytest.mark.parametrize("name", trees.names("podman"))
@@ -240,7 +240,7 @@ def test_containers_conf_of_the_environment_is_the_only_file() -> None:
     new = machine(files=files, version=(4, 9, 0), environment=environment)
     assert (files_of(old), old.read().default) == (["/srv/c.conf"], "runc")
     assert (files_of(new), new.read().default) == (["/srv/c.conf", "/srv/o.conf"], "crun")
-    assert old.place.drop_in == ""
+    assert old.location.drop_in == ""
     assert list(old.texts()) == ["/srv/c.conf"]
     assert old.ids() == ["ENGINE_CONFIG_OTHER"]
 
@@ -271,9 +271,9 @@ def test_a_drop_in_that_podman_would_not_read_is_refused(config: str, drop_in: s
 
 
 def test_without_root_it_goes_into_the_users_own_files() -> None:
-    assert machine("rootless").place.drop_in == "/home/alice/.config/containers/containers.conf.d/99-shim.conf"
+    assert machine("rootless").location.drop_in == "/home/alice/.config/containers/containers.conf.d/99-shim.conf"
     xdg = machine("debian-12", user=1000, environment={"XDG_CONFIG_HOME": "/cfg"})
-    assert (xdg.place.drop_in, xdg.place.layout) == ("/cfg/containers/containers.conf.d/99-shim.conf", "rootless")
+    assert (xdg.location.drop_in, xdg.location.layout) == ("/cfg/containers/containers.conf.d/99-shim.conf", "rootless")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shim.base.findings import Finding
-from shim.engines.model import Add, Edit, Place, Put, Registry, Runtime, Wanted
+from shim.engines.model import Add, Edit, Location, Put, Registry, Runtime, Wanted
 from shim.engines.texts import editing, toml_edit
 from shim.host.host import Host
 
@@ -29,14 +29,14 @@ class Toy:
     forgets: tuple[str, ...] = ()
     NAME: str = "toy"
 
-    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Place:
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Where the test has put it."""
-        return Place("toy", config or CONFIG, DROP_IN if self.drop_in else "")
+        return Location("toy", config or CONFIG, DROP_IN if self.drop_in else "")
 
-    def read(self, host: Host, place: Place) -> Registry:
+    def read(self, host: Host, location: Location) -> Registry:
         """Every runtime of both files; the default's program is the low-level runtime."""
         found = Registry()
-        for path in (place.config, place.drop_in):
+        for path in (location.config, location.drop_in):
             data = host.read(path) if path else None
             if data is None:
                 continue
@@ -51,7 +51,7 @@ class Toy:
         found.low_level = found.runtimes[found.default].path if found.default in found.runtimes else host.find("runc")
         return found
 
-    def edits(self, host: Host, place: Place, registry: Registry, wanted: Wanted) -> list[Edit]:
+    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
         """Our runtime, and its name in a list."""
         steps: list[Put | Add] = [
             Put(("runtimes", wanted.name), {"path": wanted.path}),
@@ -59,12 +59,12 @@ class Toy:
         ]
         if wanted.default:
             steps.append(Put(("default",), wanted.name))
-        return [Edit(place.drop_in or place.config, "toml", tuple(steps), "# by shim\n" if self.drop_in else "")]
+        return [Edit(location.drop_in or location.config, "toml", tuple(steps), "# by shim\n" if self.drop_in else "")]
 
-    def faults(self, host: Host, place: Place, registry: Registry, name: str) -> Sequence[Finding]:
+    def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
         """What the test says."""
         return self.wrong if name in registry.runtimes else []
 
-    def ways_to_ask(self, place: Place, registry: Registry, name: str) -> str:
+    def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
         """One way."""
         return f"ask {name} nicely"

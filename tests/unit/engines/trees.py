@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shim.base.findings import Finding
-from shim.engines.model import Place, Registry, Wanted
+from shim.engines.model import Location, Registry, Wanted
 from shim.engines.texts import editing
 from shim.host.host import Daemon, Host
 
@@ -51,36 +51,36 @@ class Machine:
         engine: the module.
         host: the machine.
         version: the version of the engine's program, when it matters.
-        place: what locate was told.
+        location: what locate was told.
     """
 
-    def __init__(self, engine: Any, host: Host, version: tuple[int, ...] = (), **place: str) -> None:
+    def __init__(self, engine: Any, host: Host, version: tuple[int, ...] = (), **location: str) -> None:
         self.engine, self.host = engine, host
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Host, "version", lambda _host, _program: version)  # no program runs in a tree
-            self.place: Place = engine.locate(self.host, **place)
+            self.location: Location = engine.locate(self.host, **location)
 
     def read(self) -> Registry:
         """The configuration as it is."""
-        registry: Registry = self.engine.read(self.host, self.place)
+        registry: Registry = self.engine.read(self.host, self.location)
         return registry
 
     def texts(self, wanted: Wanted = WANTED, steps: str = "edits") -> dict[str, bytes]:
         """The files as they are after the edits that register the runtime."""
-        described = getattr(self.engine, steps)(self.host, self.place, self.read(), wanted)
+        described = getattr(self.engine, steps)(self.host, self.location, self.read(), wanted)
         return editing.apply(described, {one.path: self.host.read(one.path) for one in described})
 
     def configured(self, wanted: Wanted = WANTED, steps: str = "edits") -> Machine:
         """The same machine with these edits made."""
         other = object.__new__(Machine)
-        other.engine, other.place = self.engine, self.place
+        other.engine, other.location = self.engine, self.location
         other.host = self.host.with_files(self.texts(wanted, steps))
         return other
 
     def faults(self, name: str = "shim") -> list[Finding]:
         """What is wrong, with what was found while reading."""
         registry = self.read()
-        return [*registry.findings, *self.engine.faults(self.host, self.place, registry, name)]
+        return [*registry.findings, *self.engine.faults(self.host, self.location, registry, name)]
 
     def ids(self, name: str = "shim") -> list[str]:
         """The ids of faults."""
