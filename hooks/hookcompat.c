@@ -123,33 +123,39 @@ static bool good_by_note(const struct hook_call *call, unsigned long driver, con
     return driver && note->drivers && found->major != driver;
 }
 
+/* Whether a text is numbers with dots between them, the first not 0. */
+static bool is_version(const char *text)
+{
+    static const char digits[] = "0123456789";
+
+    if (*text == '0')
+        return false;
+    for (;;) {
+        size_t length = strspn(text, digits);
+        if (!length || text[length] != '.')
+            return length && !text[length];
+        text += length + 1;
+    }
+}
+
 /* The branch of a driver's version (550 of 550.54.14); 0 for what is none, like the 1.1 of WSL and Jetson. */
 static unsigned long branch_of(const char *version)
 {
-    static const char digits[] = "0123456789";
-    size_t length = strspn(version, digits);
+    size_t length = strcspn(version, ".");
 
-    if (length < 3 || length > 6 || *version == '0')
-        return 0;
-    for (const char *rest = version + length; *rest;) {
-        size_t part = *rest == '.' ? strspn(rest + 1, digits) : 0;
-        if (!part)
-            return 0;
-        rest += 1 + part;
-    }
-    return strtoul(version, NULL, 10);
+    return is_version(version) && length >= 3 && length <= 6 ? strtoul(version, NULL, 10) : 0;
 }
 
 /* Whether the image's library is to be used. There is no choice between several of them. */
 static int compat_wanted(const struct root *root, const struct hook_call *call, const char *folder, bool *wanted)
 {
-    bool known = call->driver && *call->driver;
+    bool known = call->driver && *call->driver, cuda = call->cuda && *call->cuda;
     unsigned long driver = known ? branch_of(call->driver) : 0;
     struct compat found = {0};
     struct note note;
 
     *wanted = false;
-    if (known && !driver)  /* the library is made for drivers of another kind */
+    if ((known && !driver) || (cuda && !is_version(call->cuda)))  /* not a host that such libraries are made for */
         return 0;
     int rc = hook_each_name(root, folder, take_library, &found);
     if (rc || found.count != 1)

@@ -151,6 +151,8 @@ static int find_lent(struct ld_work *work, struct ld_dir *dir, struct stat *st)
     const struct ld_source *source = ld_source_above(work, text, &below);
     if (!source || !*below)
         return 0;
+    if (strstr(dir->path, "/.."))  /* behind a link of the image that is not the directory above in the text */
+        cover_note(work->root, dir->path);
     dir->lent = source;
     dir->below = arena_text(&work->arena, below, strlen(below));
     if (!dir->below)

@@ -75,15 +75,15 @@ bool ld_our_trouble(int error)
 }
 
 /*
- * A link into a directory that is not mounted yet: answers the host's file, or -ENOENT when the link does not say so. Its
- * text is all there is to go by.
+ * Opens the host's file for a link into a directory that is not mounted yet; -ENOENT when the link's text does not lead
+ * there. With covers a link that leads there has been refused already, by the whole way and not only by its text.
  */
 static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const struct ld_entry *entry, struct stat *st)
 {
     char path[4096];
     const char *below;
 
-    if (!work->source_count || !entry->target || !ld_lexical(dir->path, entry->target, path, sizeof path))
+    if (!work->source_count || work->root->covers || !entry->target || !ld_lexical(dir->path, entry->target, path, sizeof path))
         return -ENOENT;
     const struct ld_source *source = ld_source_above(work, path, &below);
     if (!source || !*below)

@@ -237,6 +237,26 @@ def test_a_mount_point_below_a_mount_lies_where_that_leads(tmp_path: Path, links
     assert scene.fold(hook(*LDCACHE))[1] == ([] if links else ["update-ldcache"])
 
 
+@pytest.mark.parametrize(
+    ("name", "image", "conf"),
+    [
+        ("a directory by .. behind a link", {"opt/l": "-> /usr/lib"}, "/opt/l/../sdk/lib\n"),
+        ("a link up, in a directory that is named by a link", {"lib": "-> /usr/lib"}, "/lib/x\n"),
+    ],
+)
+def test_only_the_text_of_a_path_leads_into_a_directory_of_the_plan(
+    tmp_path: Path, name: str, image: dict[str, Entry], conf: str
+) -> None:
+    """The way leads elsewhere, to nothing: the cache named a library that the container does not find there."""
+    image = {**LIBC, **image, "usr/lib/x/libs.so.9": "-> ../../opt/sdk/lib/libs.so.1"}
+    scene = Scene(tmp_path, {**image, "etc/ld.so.conf": f"{CONF}{conf}"})
+    (scene.path / "sdk/lib").mkdir(parents=True)
+    (scene.path / "sdk/lib/libs.so.1").write_bytes(library("libs.so.1"))
+    scene.mounts.append({"hostPath": str(scene.path / "sdk"), "containerPath": "/opt/sdk", "options": ["rbind"]})
+    done = scene.fold(hook(*LDCACHE))[1]
+    assert not done or "libs.so.1" not in scene.names(), name
+
+
 def test_mounts_are_made_one_after_the_other(tmp_path: Path) -> None:
     """The image's link leads a mount to the libraries, unless an earlier mount hides the link."""
     root = build(tmp_path / "root", {**LIBC, "srv/v": f"-> /{LIB}"})

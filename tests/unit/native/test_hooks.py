@@ -727,6 +727,8 @@ def compat_note(drivers: list[int], cuda: str = "", form: int = 1) -> bytes:
         ("the library's own branch", compat_note([550, 560]), ["560.1"], False),
         ("an unknown driver, newer by CUDA", compat_note([535], "13.1"), ["", "12.4"], True),
         ("an unknown driver and CUDA", compat_note([535], "13.1"), [], False),
+        ("a CUDA version that is none", compat_note([550], "13.1"), ["550.1", "N/A"], False),
+        ("a CUDA version of a host without one", compat_note([550], "13.1"), ["550.1", "0.0"], False),
         ("a version that is no driver's, newer by CUDA", compat_note([535], "13.1"), ["1.1", "12.4"], False),
         ("no list, newer by CUDA", compat_note([], "13.1"), ["570.1", "12.4"], True),
         ("another layout: the names decide", compat_note([535], form=2), ["550.1"], True),
