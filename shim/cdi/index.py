@@ -307,12 +307,13 @@ def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, found:
     if settled is None:
         return False
     data = _encode(settled, [(one, way(one)) for one in ways], settings, found)
-    from shim.base.replace import replace  # late: nothing is written where an index was found
+    from shim.base.replace import replace, sweep  # late: nothing is written where an index was found
 
     try:
         if not make_directory(path.rpartition("/")[0]):
             return False
         replace(path, data)
+        sweep(path.rpartition("/")[0])
     except (OSError, ValueError):
         return False
     return True

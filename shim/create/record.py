@@ -10,11 +10,17 @@ KEY names a container as the runtime's caller does; it is the short name (shim.h
 
 The launcher computes the same (native/place.c), and hands it over as `key`.
 
-A record is one line of JSON with the bundle, then one of JSON with the rest: format, the three texts of the key (two
-containers may share one), path and identity of the config.json that we wrote, who asked for what, the origins of the
-plan, the hooks that create did itself, and for each variable its new and old value. It counts only while config.json
-has that identity. The first line stands alone so that cleaning up need not decode the rest: nobody tells us when a
-container is deleted, so each injecting create looks at up to 16 records and unlinks those whose bundle is gone.
+A record is one line of JSON about the container's life, then one of JSON with the rest: format, the three texts of the
+key (two containers may share one), path and identity of the config.json that we wrote, who asked for what, the origins
+of the plan, the hooks that create did itself, and for each variable its new and old value. It counts only while
+config.json has that identity. The first line stands alone so that cleaning up need not decode the rest: nobody tells us
+when a container is deleted, so each injecting create looks at up to 16 records and unlinks those of deleted containers:
+the bundle is gone, or has become another container's.
+
+The first line is a list: bundle, directories of which the low-level runtime keeps one while the container exists ([]:
+unknown), mount namespace, process id of the create and of its parent. Where the bundle lies in another mount namespace
+nobody can see here whether it is gone; then the parent counts, which under an engine is the container's monitor.
+(Version 0.1.0 wrote the bundle alone, a text.)
 
 Everything here fails silently: without a record, exec and update are what they would be without shim.
 """
@@ -24,7 +30,7 @@ from __future__ import annotations
 import posix
 
 from shim.base import fastjson
-from shim.base.replace import replace
+from shim.base.replace import exists, is_left_over, replace
 from shim.create.bundle import identity
 from shim.host.identity import is_our_file, is_ours, make_directory, run_dir, short_name
 
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 _SWEPT = 16  # records looked at by one create
 _MAX_SIZE = 16 * 1024 * 1024
+_LONGEST_LINE = 6 * 3 * 4096  # three paths of PATH_MAX bytes, each of which may be written as \\uXXXX
 
 
 def key(name: str, root: str, id: str) -> str:
@@ -101,11 +108,10 @@ def write(
             "folded": folded,
             "env": _changes(plan, bundle.config, edited, read(place, call, bundle.read_identity)),
         }
-        replace(
-            f"{place}/{call.key}",
-            f"{fastjson.dumps(_absolute(call.bundle))}\n{fastjson.dumps(entry)}\n".encode("ascii"),
-        )
-        _sweep(place, call.key)
+        own_bundle = _absolute(call.bundle)
+        life = [own_bundle, _states(call), _mounts(), posix.getpid(), posix.getppid()]
+        replace(f"{place}/{call.key}", f"{fastjson.dumps(life)}\n{fastjson.dumps(entry)}\n".encode("ascii"))
+        _sweep(place, call.key, own_bundle)
     except (OSError, ValueError, TypeError):
         pass
 
@@ -148,36 +154,58 @@ def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
-def _sweep(place: str, mine: str) -> None:
-    """Unlink records without a bundle, looking at a few of the files; others look at others, as their pids differ."""
+def _states(call: Invocation) -> list[str]:
+    """Where the low-level runtime may keep the state of the container; [] where that is not known.
+
+    runc and crun make the directory ID below --root, by default below /run/NAME, without root $XDG_RUNTIME_DIR/NAME.
+    """
+    name = call.low.rpartition("/")[2]
+    if name not in {"runc", "crun"}:
+        return []
+    roots = [_absolute(call.root)] if call.root else [f"/run/{name}", f"{run_dir().removesuffix('/shim')}/{name}"]
+    return [f"{root}/{call.id}" for root in roots]
+
+
+def _mounts() -> str:
+    """What names our mount namespace, "" where that cannot be found out."""
+    try:
+        return posix.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return ""
+
+
+def _sweep(place: str, mine: str, bundle: str) -> None:
+    """Unlink records of deleted containers among a few of the files; others look at others, as their pids differ."""
     names = posix.listdir(place)
     first = posix.getpid() % len(names)
     for name in (names[first:] + names[:first])[:_SWEPT]:
         try:
-            if name != mine and not _is_needed(place, name):
+            if name != mine and not _is_needed(place, name, bundle):
                 posix.unlink(f"{place}/{name}")
         except OSError:
             pass
 
 
-def _is_needed(place: str, name: str) -> bool:
-    _, dot, pid = name.partition(".")
-    if dot:  # the temporary file of a process, which may have been killed
-        return _exists(f"/proc/{pid}")
-    line, _, _ = _read(f"{place}/{name}", 8192).partition(b"\n")
+def _is_needed(place: str, name: str, own_bundle: str) -> bool:
+    """Whether a container may live whose record has this name, or a process that writes one."""
+    if "." in name:
+        return not is_left_over(name)
+    line, _, _ = _read(f"{place}/{name}", _LONGEST_LINE).partition(b"\n")
     try:
-        bundle = fastjson.loads(line.decode("ascii"))
-    except ValueError:
+        bundle, states, mounts, pid, parent = _life(line)
+        if mounts not in {"", _mounts()}:
+            return exists(bundle) or parent == 0 or exists(f"/proc/{parent}")  # 0: of an outer pid namespace
+        if bundle != own_bundle or not states:
+            return exists(bundle)
+        return exists(f"/proc/{pid}") or any(exists(state) for state in states)
+    except (ValueError, TypeError):
         return False
-    return isinstance(bundle, str) and _exists(bundle)
 
 
-def _exists(path: str) -> bool:
-    try:
-        posix.stat(path)
-    except (OSError, ValueError):
-        return False
-    return True
+def _life(line: bytes) -> list[Any]:
+    """The first line of a record. Raises ValueError."""
+    life = fastjson.loads(line.decode("ascii"))
+    return [life, [], "", 0, 0] if isinstance(life, str) else life
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -194,9 +222,9 @@ def read(place: str, call: Invocation, found: Identity | None = None) -> Json | 
     try:
         if not _are_ours(place):
             return None
-        bundle, _, rest = _read(f"{place}/{call.key}", _MAX_SIZE).partition(b"\n")
+        life, _, rest = _read(f"{place}/{call.key}", _MAX_SIZE).partition(b"\n")
         entry = fastjson.loads(rest.decode("ascii"))
-        entry["bundle"] = fastjson.loads(bundle.decode("ascii"))
+        entry["bundle"] = _life(life)[0]
         known = (entry["format"], entry["name"], entry["root"], entry["id"])
         if known != (FORMAT, call.name, call.root, call.id) or not _is_env(entry["env"]):
             return None
@@ -221,10 +249,10 @@ def entries(place: str) -> Iterator[Json]:
         names = []
     for name in names:
         try:
-            bundle, _, rest = _read(f"{place}/{name}", _MAX_SIZE).partition(b"\n")
+            life, _, rest = _read(f"{place}/{name}", _MAX_SIZE).partition(b"\n")
             entry = fastjson.loads(rest.decode("ascii"))
             whole = key(entry["name"], entry["root"], entry["id"]) == name and entry["format"] == FORMAT
-            entry["bundle"] = fastjson.loads(bundle.decode("ascii"))
+            entry["bundle"] = _life(life)[0]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
         if whole and _is_env(entry["env"]):

@@ -324,3 +324,16 @@ def test_readers_never_see_anything_but_the_truth_while_specs_change(scene: Scen
                 children.remove(child)
                 statuses.append(status)
     assert statuses == [0, 0, 0]
+
+
+def test_files_that_killed_processes_left_beside_the_index_go_when_one_is_written(scene: Scene) -> None:
+    """They were removed from the directory of the records only, and stayed here until the next boot."""
+    directory = Path(scene.path).parent
+    directory.mkdir(mode=0o700, exist_ok=True)
+    (directory / f"index.{1 << 22}").write_text("half an index")
+    (directory / f"needles-0123.{1 << 22}").write_text("half")
+    kept = {f"index.{os.getppid()}", "needles", "other.text"}
+    for name in kept:
+        (directory / name).write_text("of a process that runs, and others")
+    scene.write()
+    assert {path.name for path in directory.iterdir()} == {*kept, Path(scene.path).name}

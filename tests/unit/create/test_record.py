@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -357,3 +360,121 @@ def test_records_whose_bundle_is_gone_go_with_the_next_creates(tmp_path: Path, m
         containers[-1].create(["A=1"], [])
         assert before - 16 <= len(os.listdir(place)) <= before
     assert set(os.listdir(place)) == {living.name, *(one.file.name for one in containers[50:])}
+
+
+GONE = 1 << 22  # PID_MAX_LIMIT: no process has it
+
+
+def _sweep(container: Container, monkeypatch: pytest.MonkeyPatch, times: int = 4) -> None:
+    """Later creates of a container, each a process of its own that ends."""
+    for number in range(times):
+        monkeypatch.setattr("posix.getpid", lambda number=number: GONE + number)
+        container.create(["A=1"], [])
+
+
+def test_a_long_path_in_another_script_keeps_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8192 bytes were read, and a letter of two bytes takes six in JSON: the end of the line was missed."""
+    container = Container(tmp_path)
+    container.bundle = tmp_path.joinpath(*["ü" * 120] * 15)
+    container.bundle.mkdir(parents=True)
+    container.config = container.bundle / "config.json"
+    container.create(["A=1"], [])
+    assert len(container.file.read_bytes().partition(b"\n")[0]) > 8192
+    other = Container(tmp_path, id="other")
+    _sweep(other, monkeypatch)
+    assert container.exec([]) == ["A=1"]
+    shutil.rmtree(tmp_path / ("ü" * 120))
+    _sweep(other, monkeypatch)
+    assert not container.file.exists()
+
+
+@pytest.mark.parametrize("low", ["/usr/sbin/runc", "/usr/bin/crun"])
+def test_a_bundle_that_many_containers_have_used_keeps_the_records_of_those_that_live(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, low: str
+) -> None:
+    """`shim run --bundle b ID` with ever new ids left a record each, as the bundle stays."""
+    states = tmp_path / "states"
+
+    def used(id: str) -> Container:
+        container = Container(tmp_path, id=id, root=str(states))
+        container.bundle = tmp_path / "bundle"
+        container.bundle.mkdir(exist_ok=True)
+        container.config = container.bundle / "config.json"
+        container.create(["A=1"], [], container.call(low=low))
+        return container
+
+    (states / "living").mkdir(parents=True)
+    (states / "elsewhere").mkdir()
+    monkeypatch.setattr("posix.getpid", lambda: GONE)
+    elsewhere = Container(tmp_path, id="elsewhere", root="/run/other")
+    elsewhere.create(["A=1"], [], elsewhere.call(low=low))
+    for id in ("deleted", "living", *(f"c{number}" for number in range(8))):
+        used(id)
+    monkeypatch.undo()
+    used("creating")  # by this process, which may not have come to making its directory
+    monkeypatch.setattr("posix.getpid", lambda: GONE)
+    last = used("last")
+    there = {entry["id"] for entry in record.entries(last.place)}
+    assert there == {"living", "creating", "last", "elsewhere"}
+
+
+def test_a_runtime_whose_state_nobody_knows_keeps_its_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    container = Container(tmp_path)
+    _sweep(container, monkeypatch, 1)
+    other = Container(tmp_path, id="c2")
+    other.bundle, other.config = container.bundle, container.config
+    _sweep(other, monkeypatch)
+    assert container.file.exists()
+
+
+IN_ITS_OWN_MOUNTS = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+from unit.create.test_record import Container
+from pathlib import Path
+container = Container(Path(sys.argv[2]), id="inside")
+container.create(["A=1"], [])
+"""
+
+
+def test_a_bundle_that_only_another_mount_namespace_has_keeps_its_record_while_its_monitor_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine may have mounts of its own: seen from outside the bundle was gone, and exec lost its variables."""
+    tests = Path(__file__).parents[2]
+    bundle = Container(tmp_path, id="inside").bundle
+    script = f'mount -t tmpfs tmpfs {bundle} && "$@" && echo made && read line'
+    python = [sys.executable, "-c", IN_ITS_OWN_MOUNTS, str(tests), str(tmp_path)]
+    monitor = ["unshare", "--mount", "sh", "-c", script, "monitor", *python]
+    outside = Container(tmp_path, id="outside")
+    with subprocess.Popen(monitor, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stdout.readline() == "made\n"
+        bundle.rmdir()  # the mount point, which is nobody's in this namespace
+        inside = Container(tmp_path, id="inside")
+        inside.bundle.rmdir()
+        _sweep(outside, monkeypatch)
+        assert inside.file.exists()
+        running.communicate("\n", timeout=60)
+    _sweep(outside, monkeypatch)
+    assert not inside.file.exists()
+
+
+def test_a_record_of_version_0_1_0_counts_and_goes_with_its_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began with the bundle alone."""
+    container = Container(tmp_path)
+    container.create(["A=1"], [])
+    _, _, rest = container.file.read_text().partition("\n")
+    container.file.write_text(f"{json.dumps(str(container.bundle))}\n{rest}")
+    other = Container(tmp_path, id="c2")
+    _sweep(other, monkeypatch)
+    assert container.exec([]) == ["A=1"]
+    assert [entry["bundle"] for entry in record.entries(container.place) if entry["id"] == "c1"] == [
+        str(container.bundle)
+    ]
+    container.config.unlink()
+    container.bundle.rmdir()
+    _sweep(other, monkeypatch)
+    assert not container.file.exists()
