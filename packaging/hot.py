@@ -37,6 +37,7 @@ MODULES = (
     "shim.config",
     "shim.config.settings",
     "shim.create",
+    "shim.create.annotation_origin",
     "shim.create.bundle",
     "shim.create.invocation",
     "shim.create.log",

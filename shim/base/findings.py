@@ -41,6 +41,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "ANNOTATION_INVALID": (ERROR, "the value is a comma-separated list of VENDOR/CLASS=NAME without spaces"),
     "NODE_UNUSABLE": (ERROR, "check that the driver is loaded and that the spec is fresh"),
     "DEVNUM_STALE": (WARNING, "write the spec anew: the driver was loaded again since it was generated"),
+    "REQUEST_ORIGIN": (ERROR, "ask with --device, which only the client or the administrator can write"),
+    "REQUEST_IGNORED": (WARNING, "ask with --device, which only the client or the administrator can write"),
     "REQUEST_LIMIT": (ERROR, "ask for fewer devices; a name such as KIND=all may stand for many"),
     "HOOK_UNTRUSTED": (
         ERROR,
@@ -77,9 +79,17 @@ TABLE: dict[str, tuple[str, str]] = {
         ERROR,
         "give the file and every directory above it to root (rootless: or to you), writable by nobody else",
     ),
-    "SOURCE_OFF": (NOTE, "ask by annotation or --device, or switch the source on in the configuration"),
+    "SOURCE_OFF": (
+        NOTE,
+        "ask by annotation or --device (docker before 24: runtimeArgs, podman before 4.6: --runtime-flag), or switch "
+        "the source on in the configuration",
+    ),
     "SOURCE_ANY": (WARNING, 'set the source to "off" or "privileged" in the configuration'),
-    "SOURCE_UNPRIVILEGED": (WARNING, "ask by annotation or --device, or let the source count for every container"),
+    "SOURCE_UNPRIVILEGED": (
+        WARNING,
+        "ask by annotation or --device (docker before 24: runtimeArgs, podman before 4.6: --runtime-flag), or let the "
+        "source count for every container",
+    ),
     "SOURCE_VALUE": (
         ERROR,
         "write `all`, `none`, `void`, or indexes, ids and VENDOR/CLASS=NAME, joined by commas",

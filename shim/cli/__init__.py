@@ -24,7 +24,8 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 def shim() -> None:
     """Put any device into any container, and say what was done and why.
 
-    In place of runc or crun:  shim [runtime options] create|run|… , with --device KIND=NAME on create and run.
+    In place of runc or crun:  shim [runtime options] create|run|… , with --device KIND=NAME on create and run, or in
+    front of any verb.
     Everything else is a command of its own, listed below.
 
     \b

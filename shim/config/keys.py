@@ -6,7 +6,7 @@ Reading, `shim config show|default`, the hint for a misspelt key and the test of
 from __future__ import annotations
 
 from shim.cdi import names
-from shim.config.settings import ANY, KNOWN, OFF, OURS, PRIVILEGED
+from shim.config.settings import ANY, IGNORE, KNOWN, OFF, OURS, PRIVILEGED, REFUSE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,16 +64,16 @@ def _kind(value: Any) -> str:
     return value
 
 
-def _source(value: Any) -> str:
-    if value not in (OFF, PRIVILEGED, ANY) or not isinstance(value, str):
-        raise ValueError(f'must be "{OFF}", "{PRIVILEGED}" or "{ANY}"')
-    return value
+def _one_of(*words: str) -> Callable[[Any], str]:
+    """A reader of a value that is one of these words."""
+    quoted = [f'"{word}"' for word in words]
 
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"must be {', '.join(quoted[:-1])} or {quoted[-1]}")
+        return value
 
-def _fold(value: Any) -> str:
-    if value not in (OFF, OURS, KNOWN) or not isinstance(value, str):
-        raise ValueError(f'must be "{OFF}", "{OURS}" or "{KNOWN}"')
-    return value
+    return read
 
 
 def _switch(value: Any) -> bool:
@@ -101,6 +101,7 @@ def _log(value: Any) -> str:
     return value
 
 
+_source = _one_of(OFF, PRIVILEGED, ANY)
 _SOURCE_FORM = f'"{OFF}", "{PRIVILEGED}" (containers with CAP_SYS_ADMIN in the bounding set) or "{ANY}"'
 KEYS = (
     Key(
@@ -125,6 +126,20 @@ KEYS = (
         _SOURCE_FORM,
         "Whose mounts of /dev/null below /var/run/nvidia-container-devices are requests.",
         _source,
+    ),
+    Key(
+        "sources.pod-annotations",
+        "pod_annotations",
+        f'"{OFF}" or "{ANY}"',
+        "Whether annotations of a Pod are requests of each of its containers (CRI-O).",
+        _one_of(OFF, ANY),
+    ),
+    Key(
+        "sources.podman-annotations",
+        "podman_annotations",
+        f'"{REFUSE}", "{IGNORE}" or "{ANY}"',
+        "What becomes of annotations that an image may have written (podman before 4.6, or of unknown version).",
+        _one_of(REFUSE, IGNORE, ANY),
     ),
     Key(
         "sources.merge",
@@ -152,7 +167,7 @@ KEYS = (
         "fold",
         f'"{OFF}", "{OURS}" (hooks of shim) or "{KNOWN}" (those of NVIDIA\'s hook programs, too)',
         "Whose hooks create does itself, so that none runs while the container starts.",
-        _fold,
+        _one_of(OFF, OURS, KNOWN),
     ),
     Key("log.file", "log_file", 'absolute path, or "" for no log', "The log of creates that injected or failed.", _log),
 )

@@ -36,6 +36,10 @@ OFF = "off"
 PRIVILEGED = "privileged"  # containers with CAP_SYS_ADMIN in the bounding set
 ANY = "any"  # every container
 
+# What becomes of annotations that podman may have taken from an image; ANY: they count
+REFUSE = "refuse"  # a container with one that asks is not started
+IGNORE = "ignore"  # they do not count
+
 # Whose hooks create does itself
 OURS = "ours"
 KNOWN = "known"  # those of NVIDIA's hook programs, too
@@ -53,6 +57,8 @@ class Settings:
         default_kind: VENDOR/CLASS of a bare device name.
         environment: OFF, PRIVILEGED or ANY: whose variables are requests.
         mounts: OFF, PRIVILEGED or ANY: whose mounts below MOUNTS_BELOW are requests.
+        pod_annotations: OFF or ANY: whether annotations of a Pod are requests of its containers (CRI-O).
+        podman_annotations: REFUSE, IGNORE or ANY: what becomes of annotations that an image may have written (podman).
         merge: whether all sources count; else only the first that asks, in the order of shim.create.image_requests.
         variables: name -> kind of the devices that its value names.
         swarm_variables: name -> kind; where one of them is set, `variables` of that kind do not count.
@@ -70,6 +76,8 @@ class Settings:
         "merge",
         "mounts",
         "path",
+        "pod_annotations",
+        "podman_annotations",
         "spec_dirs",
         "swarm_variables",
         "variables",
@@ -83,6 +91,8 @@ class Settings:
         self.default_kind = "nvidia.com/gpu"
         self.environment = OFF
         self.mounts = OFF
+        self.pod_annotations = OFF
+        self.podman_annotations = REFUSE
         self.merge = True
         self.variables = {"NVIDIA_VISIBLE_DEVICES": "nvidia.com/gpu", "AMD_VISIBLE_DEVICES": "amd.com/gpu"}
         self.swarm_variables: dict[str, str] = {}

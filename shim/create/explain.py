@@ -18,13 +18,14 @@ from shim.create.bundle import Bundle
 from shim.create.question import Question, with_changes
 from shim.create.recipe import decide, impose
 from shim.create.recorded import Recorded
-from shim.create.world import World
+from shim.create.supposed_caller import SupposedCaller, supposed_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.create.invocation import Invocation
     from shim.create.recipe import Decision
+    from shim.create.world import World
 
     Json = dict[str, Any]
 
@@ -116,7 +117,9 @@ def bundle(call: Invocation, *, rootful: bool) -> Explanation:
         rootful: whether we are the host's root (shim.host.identity).
     """
     question = Question(call, Bundle(call.config), rootful=rootful)
-    return Explanation(question, decide(question, World()))
+    annotations = question.config.get("annotations")
+    question.id = question.id or supposed_id(annotations, call.bundle)
+    return Explanation(question, decide(question, SupposedCaller(annotations)))
 
 
 def _findings(question: Question, decision: Decision, refused: CdiError | None) -> list[Finding]:

@@ -35,7 +35,10 @@ _CHANNEL = "channel"
 _MOST = 128  # devices of one range: more than create takes from one container anyhow
 _TOLD = 4  # names in the text of a finding
 _VARIABLE = "variable "
-_BETTER = "ask by annotation or --device"
+_BETTER = (
+    "ask by annotation, or by --device (docker before 24: in the runtimeArgs of a runtime; podman before 4.6: "
+    "--runtime-flag device=KIND=NAME)"
+)
 
 
 class Heard:

@@ -15,24 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-# A pod's sandbox gets the annotations of its pod (containerd with pod_annotations), yet nobody works in it.
-_SANDBOX = (
-    ("io.kubernetes.cri.container-type", "sandbox"),  # containerd
-    ("io.kubernetes.cri-o.ContainerType", "sandbox"),  # CRI-O
-)
 
-
-def is_sandbox(config: dict[str, Any]) -> bool:
-    """Whether this is a pod's pause container, by the annotations that containerd and CRI-O set themselves."""
-    given = config.get("annotations")
-    return isinstance(given, dict) and any(given.get(key) == value for key, value in _SANDBOX)
-
-
-def ask(config: dict[str, Any], options: Iterable[str], prefixes: tuple[str, ...], default_kind: str) -> dict[str, str]:
+def ask(
+    annotations: dict[str, Any] | None, options: Iterable[str], prefixes: tuple[str, ...], default_kind: str
+) -> dict[str, str]:
     """Collect the qualified names that are asked for.
 
     Arguments:
-        config: the decoded config.json.
+        annotations: those that count (shim.create.annotation_origin), None for none.
         options: values of --device; a bare name takes the default kind.
         prefixes: annotation keys that begin with one of these are requests (CDI specification, "Annotations").
         default_kind: VENDOR/CLASS for bare names.
@@ -44,9 +34,8 @@ def ask(config: dict[str, Any], options: Iterable[str], prefixes: tuple[str, ...
     wanted: dict[str, str] = {}
     for option in options:
         wanted.setdefault(_qualified(option, default_kind), "--device")
-    given = config.get("annotations")
     try:
-        listed = parse_annotations(given if isinstance(given, dict) else None, prefixes)
+        listed = parse_annotations(annotations, prefixes)
     except names.BadName as bad:
         raise CdiError([Finding("ANNOTATION_INVALID", str(bad), rule=bad.rule)]) from None
     for key, devices in listed:

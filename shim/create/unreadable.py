@@ -43,7 +43,7 @@ def widest(error: Exception, look: World) -> Settings:
     good: Settings | None = getattr(error, "settings", None)
     every = [one for one in (good, _last(look)) if one]
     found = Settings()
-    found.environment = found.mounts = ANY
+    found.environment = found.mounts = found.pod_annotations = found.podman_annotations = ANY
     for one in every:
         found.annotation_prefixes = tuple(dict.fromkeys((*found.annotation_prefixes, *one.annotation_prefixes)))
         # a swarm variable makes others not count, which may be just what is wrong: here it only asks as well
@@ -67,7 +67,9 @@ def requests(config: dict[str, Any], options: Iterable[str], widest: Settings, e
         CdiError: `error`, when something asks in a form that names no device.
     """
     try:
-        wanted = request.ask(config, options, widest.annotation_prefixes, widest.default_kind)
+        given = config.get("annotations")
+        annotations = given if isinstance(given, dict) else None
+        wanted = request.ask(annotations, options, widest.annotation_prefixes, widest.default_kind)
         image_requests.ask(config, widest, wanted)
     except CdiError:
         raise error from None

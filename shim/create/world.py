@@ -5,6 +5,7 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
 
     lstat, stat   what lies at a path         readlink   the text of a link        read   a small file
     access        may this user execute it    specs      the edits behind names    settings
+    environ       a variable of the call      podman     which podman calls
 
 An answer is a plain value; the number of an error (errno(3)) stands for an OSError.
 
@@ -122,6 +123,22 @@ class World:
         except OSError:
             return False
         return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+    # --- who calls ----------------------------------------------------------------------------------------------------
+
+    def environ(self, name: str) -> str:
+        """A variable of the environment of the call, "" when it is not set."""
+        value: str = self._ask("environ", name)
+        return value
+
+    def podman(self, stage: str) -> tuple[str, str, str]:
+        """Which podman calls, as the members of shim.create.annotation_origin.Origin.
+
+        Arguments:
+            stage: "precreate", where podman itself is the parent process, or "create", where conmon is.
+        """
+        kind, source, remedy = self._ask("podman", stage)
+        return kind, source, remedy
 
     # --- what is configured and served --------------------------------------------------------------------------------
 
@@ -254,6 +271,13 @@ def _read(path: str) -> tuple[list[int], str]:
     return _numbers(status), text
 
 
+def _podman(stage: str) -> list[str]:
+    from shim.create import podman_caller  # late: only podman's containers that ask by annotation need it
+
+    origin = podman_caller.find(precreate=stage == "precreate", environ=posix.environ)
+    return [origin.kind, origin.source, origin.remedy]
+
+
 _LOOKS = {
     "lstat": lambda path: _numbers(posix.lstat(path)),
     "stat": lambda path: _numbers(posix.stat(path)),
@@ -261,4 +285,6 @@ _LOOKS = {
     "getxattr": lambda argument: posix.getxattr(*argument).hex(),
     "access": lambda path: posix.access(path, posix.X_OK, effective_ids=True),
     "read": _read,
+    "environ": lambda name: posix.environ.get(name.encode(), b"").decode("utf-8", "surrogateescape"),
+    "podman": _podman,
 }

@@ -114,17 +114,19 @@ def own(sandbox: Sandbox) -> Path:
 
 @pytest.fixture(scope="module")
 def rootful(sandbox: Sandbox, register: Callable[[Engine], Configure]) -> Iterator[Podman]:
-    """podman of root."""
+    """podman of root, recorded as one under which annotations count."""
     engine = Podman(sandbox, register("podman"))
+    engine.record("5.0")
     yield engine
     engine.close()
 
 
 @pytest.fixture(scope="module")
 def rootless(sandbox: Sandbox, register: Callable[[Engine], Configure], own: Path) -> Iterator[Podman]:
-    """podman of an unprivileged user, with configuration and log of his own."""
+    """podman of an unprivileged user, with a configuration and log of its own, recorded likewise."""
     variables = {"XDG_CONFIG_HOME": str(own), "XDG_STATE_HOME": str(own)}
     engine = Podman(sandbox, register("podman"), rootless=True, runtime_env=variables)
+    engine.record("5.0")
     yield engine
     engine.close()
 

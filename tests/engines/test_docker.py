@@ -1,7 +1,7 @@
 """docker 20.10 with the launcher as an additional runtime.
 
 This docker has no annotations, so nothing in config.json can ask for a device: ordinary containers must not notice the
-launcher. What asks is a wrapper script of the administrator's that adds `--device` behind the verb.
+launcher. What asks is `--device` in the runtimeArgs of a runtime, which docker puts in front of each verb.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from engines.harness.device import KIND, WITH, WITHOUT, FakeDevice, seen
 from engines.harness.docker import Docker
+from engines.harness.images import WAIT
 from engines.harness.sandbox import Sandbox
 
 pytestmark = pytest.mark.engine
@@ -21,9 +22,23 @@ def test_a_container_that_asks_for_nothing_gets_nothing(docker: Docker, device: 
     assert device.hook_state() is None
 
 
-def test_a_wrapper_that_adds_device_gives_the_container_the_whole_device(docker: Docker, device: FakeDevice) -> None:
+def test_a_runtime_with_device_in_its_arguments_gives_the_container_the_whole_device(
+    docker: Docker, device: FakeDevice
+) -> None:
     assert seen(docker.run("--rm", "--runtime=asks", script=device.probe).ok()) == WITH
     assert device.hook_state() is not None
+
+
+def test_docker_puts_the_arguments_of_a_runtime_in_front_of_each_verb(docker: Docker, device: FakeDevice) -> None:
+    """Only in create it asks; the others go on without it. `asks` has "runtimeArgs": ["--device=KIND=NAME"]."""
+    docker.run("--detach", "--name=arguments", "--runtime=asks", script=f"{device.probe}\n{WAIT}").ok()
+    assert seen(docker("exec", "arguments", "/bin/sh", "-c", device.probe).ok()) == WITH
+    docker("pause", "arguments").ok()
+    docker("unpause", "arguments").ok()
+    docker("update", "--memory=64m", "--memory-swap=64m", "arguments").ok()
+    assert seen(docker("exec", "arguments", "/bin/sh", "-c", device.probe).ok()) == WITH
+    docker("kill", "arguments").ok()
+    docker("rm", "arguments").ok()
 
 
 def test_a_variable_asks_where_the_configuration_believes_it(

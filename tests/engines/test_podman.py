@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from engines.harness import programs
 from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, assert_reason, repeated, seen
+from engines.harness.images import WAIT
 from engines.harness.installation import Installation
 from engines.harness.podman import Podman
 from engines.harness.runtimes import RuntimeName
@@ -54,6 +55,23 @@ def test_podmans_own_device_option_gives_the_device_once(
     assert device.hook_calls() == 1
     assert repeated(device.config()) == []
     assert len(installation.starts()) == len(asked)
+
+
+def test_an_option_for_the_runtime_asks_under_every_podman(podman: Podman, device: FakeDevice) -> None:
+    """podman puts it in front of create, start, exec, kill and delete; it asks in create alone."""
+    flags = [f"device={NAME}"]
+    podman.record("4.3.1")
+    podman.run("--detach", "--name=flag", script=f"{device.probe}\n{WAIT}", flags=flags).ok()
+    assert seen(podman("exec", "flag", "/bin/sh", "-c", device.probe).ok()) == WITH
+    flag = f"--runtime-flag={flags[0]}"
+    assert seen(podman(flag, "exec", "flag", "/bin/sh", "-c", device.probe).ok()) == WITH
+    podman(flag, "stop", "--time=5", "flag").ok()
+    podman(flag, "start", "flag").ok()
+    assert seen(podman("exec", "flag", "/bin/sh", "-c", device.probe).ok()) == WITH
+    podman(flag, "kill", "flag").ok()
+    podman(flag, "rm", "--force", "flag").ok()
+    assert device.hook_calls() == 2
+    podman.record("5.0")
 
 
 def test_it_is_told_from_standard_error_to_a_podman_that_does_not_read_the_log(podman: Podman, linked: Path) -> None:

@@ -19,8 +19,9 @@ EXAMPLE = Path(__file__).parent.parent.parent / "docs/podman-precreate.json"
 
 @pytest.fixture(scope="module")
 def podman(sandbox: Sandbox) -> Iterator[Podman]:
-    """One that knows no runtime of ours."""
+    """One that knows no runtime of ours, recorded as one under which annotations count."""
     engine = Podman(sandbox)
+    engine.record("5.0")
     yield engine
     engine.close()
 

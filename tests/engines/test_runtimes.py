@@ -177,19 +177,11 @@ def test_an_error_of_the_low_level_runtime_stays_its_own(
     assert all("shim" not in json.loads(line)["msg"] for line in log.read_text(encoding="utf-8").splitlines())
 
 
-@pytest.mark.parametrize(
-    "marker",
-    [
-        pytest.param({"io.kubernetes.cri.container-type": "sandbox"}, id="containerd"),
-        pytest.param({"io.kubernetes.cri-o.ContainerType": "sandbox"}, id="CRI-O"),
-    ],
-)
 @pytest.mark.parametrize("asked", [NAME, UNKNOWN])
-def test_a_pod_sandbox_is_left_alone(
-    runtime: Runtime, sandbox: Sandbox, device: FakeDevice, marker: dict[str, str], asked: str
-) -> None:
-    annotations = {**marker, "cdi.k8s.io/pod": asked}
-    bundle = Bundle(sandbox, f"{len(next(iter(marker)))}-{asked[-3:]}", device.probe, annotations=annotations)
+def test_a_pod_sandbox_is_left_alone(runtime: Runtime, sandbox: Sandbox, device: FakeDevice, asked: str) -> None:
+    id = f"sandbox-{asked[-3:]}"
+    marker = {"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": id}
+    bundle = Bundle(sandbox, id, device.probe, annotations={**marker, "cdi.k8s.io/pod": asked})
     before = bundle.identity()
     assert seen(runtime.start_and_wait(bundle, "--bundle", bundle.directory).ok()) == WITHOUT
     assert bundle.identity() == before

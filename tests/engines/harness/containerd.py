@@ -75,11 +75,11 @@ class Containerd:
         """Call ctr."""
         return self._sandbox.run(self._ctr, "--address", self.socket, *arguments)
 
-    def run(self, container: str, *options: str | Path, script: str) -> Result:
+    def run(self, container: str, *options: str | Path, script: str, image: str = images.BUSYBOX) -> Result:
         """`ctr run` of the shell script in a new container, with the runtime under test."""
         place = [f"--cgroup={self._sandbox.cgroup}/{container}", f"--runc-root={self.directory}/ctr-runtime"]
         command = ["/bin/sh", "-c", script]
-        return self.ctr("run", "--runc-binary", self._runtime, *place, *options, images.BUSYBOX, container, *command)
+        return self.ctr("run", "--runc-binary", self._runtime, *place, *options, image, container, *command)
 
     def stop(self) -> None:
         """Stop the daemon; what it started ends with the sandbox."""

@@ -10,24 +10,15 @@ from . import device, images, programs
 from .registration import Configure
 from .sandbox import Daemon, Result, Sandbox
 
-# What an administrator can put before a runtime: docker 20.10 has no annotations, so nothing else asks for a device.
-WRAPPER = """#!/bin/sh
-for word; do
-    shift
-    set -- "$@" "$word"
-    [ "$word" != create ] || set -- "$@" --device DEVICE
-done
-exec RUNTIME "$@"
-"""
-
 
 class Docker:
     """One dockerd without network and with the busybox image loaded.
 
-    Beside the runtime `shim` it has `asks` and `asks-unknown`: the same behind a script that adds `--device`.
+    Beside the runtime `shim` it has `asks` and `asks-unknown`, the same with `--device` in their runtimeArgs: docker
+    20.10 has no annotations, so nothing else asks for a device.
 
     Arguments:
-        runtime: the OCI runtime behind the two scripts.
+        runtime: the OCI runtime of the two.
         configure: edits daemon.json before the engine starts; without it the engine knows no runtime `shim`.
         words: more of dockerd's command line.
     """
@@ -55,7 +46,7 @@ class Docker:
             "cgroup-parent": sandbox.cgroup,
             "oom-score-adjust": 0,  # a better score needs CAP_SYS_RESOURCE
             "runtimes": {
-                name: {"path": str(self._wrap(name, runtime, asked))}
+                name: {"path": str(runtime), "runtimeArgs": [f"--device={asked}"]}
                 for name, asked in (("asks", device.NAME), ("asks-unknown", device.UNKNOWN))
             },
         }
@@ -68,12 +59,6 @@ class Docker:
         archive = self.directory / "busybox.tar"
         images.write_image(archive, images.BUSYBOX)
         self("load", "--input", archive).ok()
-
-    def _wrap(self, name: str, runtime: Path, asked: str) -> Path:
-        script = self._sandbox.scratch / "host" / name
-        script.write_text(WRAPPER.replace("DEVICE", asked).replace("RUNTIME", str(runtime)), encoding="ascii")
-        script.chmod(0o755)
-        return self._sandbox.host / name
 
     def __call__(self, *arguments: str | Path, stdin: str = "") -> Result:
         """Call docker."""

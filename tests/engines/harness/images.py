@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +42,25 @@ def write_root(directory: Path) -> None:
         (directory / "bin" / name).symlink_to("busybox")
 
 
-def write_image(file: Path, reference: str) -> None:
-    """Write the image of that reference as one tar: a shell by default, or the pause container for PAUSE."""
+def write_image(
+    file: Path,
+    reference: str,
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> None:
+    """Write the image of that reference as one tar: a shell by default, or the pause container for PAUSE.
+
+    Arguments:
+        annotations: of its manifest, which docker-archives do not have: for `oci-archive:FILE` only.
+        labels: of its configuration.
+    """
     layer = _layer()
     command = ["/bin/sh", "-c", WAIT] if reference == PAUSE else ["/bin/sh"]
     config = _json(
         {
             "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[os.uname().machine],
             "os": "linux",
-            "config": {"Env": ["PATH=/bin"], "Cmd": command},
+            "config": {"Env": ["PATH=/bin"], "Cmd": command, "Labels": dict(labels or {})},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
             "history": [{"created_by": "tests/engines"}],
         }
@@ -60,6 +71,7 @@ def write_image(file: Path, reference: str) -> None:
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
             "config": _descriptor("config.v1+json", config),
             "layers": [_descriptor("layer.v1.tar", layer)],
+            "annotations": dict(annotations or {}),
         }
     )
     names = {"io.containerd.image.name": reference, "org.opencontainers.image.ref.name": reference.rpartition(":")[2]}

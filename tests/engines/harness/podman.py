@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from shim.host import podman_programs
 
 from . import images, programs
 from .registration import Configure
@@ -106,11 +108,25 @@ class Podman:
         """Call podman."""
         return self._sandbox.run(self._podman, *arguments, user=self._user, env=self.environment(), stdin=stdin)
 
+    def record(self, version: str) -> None:
+        """Record the program as if it had that version, "" for no record at all; it stays so for the whole sandbox.
+
+        Annotations count from podman 4.6 on, and here is an older one, which copies those of images. A test that needs
+        a container whose client has asked, whatever the way, records a later version.
+        """
+        status = Path(self._podman).stat()
+        numbers = tuple(map(int, version.split("."))) if version else ()
+        text = f"{podman_programs.Program(status, numbers, self._podman)}\n" if version else ""
+        script = 'mkdir -p "${0%/*}" && rm -f "$0" && if [ -n "$1" ]; then cat > "$0"; fi'
+        self._sandbox.run("/bin/sh", "-c", script, podman_programs.SYSTEM_FILE, version, stdin=text).ok()
+
     def run(
         self,
         *options: str | Path,
         script: str,
         runtime: str | Path = "shim",
+        flags: Sequence[str] = (),
+        image: str = images.BUSYBOX,
         hooks: Path | None = None,
         stdin: str = "",
         verb: str = "run",
@@ -121,13 +137,16 @@ class Podman:
             options: of `podman run`.
             script: what the container does.
             runtime: the OCI runtime, by name or path; "" for podman's default.
+            flags: values of --runtime-flag.
+            image: the image of the container.
             hooks: the directory of hooks instead of the system's.
             stdin: what the container reads with `--interactive`.
             verb: "run" or "create".
         """
         chosen = [f"--runtime={runtime}"] if runtime else []
         chosen += [] if hooks is None else [f"--hooks-dir={hooks}"]
-        return self(*chosen, verb, *self._options, *options, images.BUSYBOX, "/bin/sh", "-c", script, stdin=stdin)
+        chosen += [f"--runtime-flag={flag}" for flag in flags]
+        return self(*chosen, verb, *self._options, *options, image, "/bin/sh", "-c", script, stdin=stdin)
 
     def records(self) -> set[str]:
         """The containers that got something, as the launcher has noted them for exec."""

@@ -211,10 +211,34 @@ def test_where_nothing_asks_that_is_said(scene: Scene) -> None:
 
 
 def test_a_sandbox_is_left_alone(scene: Scene) -> None:
-    scene.write({**ASKING, "io.kubernetes.cri.container-type": "sandbox"})
+    """By its id, which stands in the path of the bundle of each engine."""
+    sandbox = {"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": scene.bundle.name}
+    scene.write({**ASKING, **sandbox, "io.kubernetes.cri.sandbox-id": "another"})
+    assert not scene.explain()["sandbox"]
+    scene.write({**ASKING, **sandbox})
     assert "sandbox" in scene.run("--bundle", scene.bundle).stdout
     found = scene.explain()
     assert (found["sandbox"], found["devices"], found["edits"]) == (True, [], [])
+
+
+def test_a_request_that_only_the_pod_has_is_named_under_crio(scene: Scene) -> None:
+    """Explain is called by no engine, so it takes the engine from config.json."""
+    own = "io.kubernetes.cri-o.Annotations"
+    scene.write({**ASKING, "io.container.manager": "cri-o", own: "{}"})
+    found = scene.explain()
+    assert (found["devices"], found["refused"]) == ([], False)
+    assert [finding["id"] for finding in found["findings"]] == ["REQUEST_IGNORED"]
+    scene.write({**ASKING, "io.container.manager": "cri-o", own: json.dumps(ASKING)})
+    assert [device["name"] for device in scene.explain()["devices"]] == [f"{KIND}=0"]
+
+
+def test_a_request_that_an_image_of_podmans_may_have_written_is_refused(scene: Scene) -> None:
+    """By the podman of PATH, which is not recorded here."""
+    scene.write({**ASKING, "io.container.manager": "libpod"})
+    found = scene.explain()
+    assert found["refused"]
+    assert [finding["id"] for finding in found["findings"]] == ["REQUEST_ORIGIN"]
+    assert "podman" in found["findings"][0]["text"]
 
 
 def test_a_variable_that_asks_in_vain_is_named_with_both_remedies(scene: Scene) -> None:

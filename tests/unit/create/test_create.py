@@ -20,6 +20,8 @@ SPEC = {
     "devices": [{"name": "0", "containerEdits": {"env": ["GPU=0"]}}],
 }
 ASKING = {"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}}
+ID = "c1"
+SANDBOX = {"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": ID}
 
 
 class Scene:
@@ -43,7 +45,8 @@ class Scene:
 
     def create(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One create; standard output says "reached" when it came to the low-level runtime."""
-        said = ["low=/bin/sh", "name=shim", "self=/x/shim", "verb=create", f"bundle={self.bundle}", f"log={self.log}"]
+        said = ["low=/bin/sh", "name=shim", "self=/x/shim", "verb=create", f"bundle={self.bundle}"]
+        said += [f"id={ID}", f"log={self.log}"]
         low = ["sh", "-c", "echo reached"]
         command = [sys.executable, "-I", "-S", "-B", str(self._main), "create", *said, *words, "--", *low]
         environment = {**os.environ, "SHIM_CONFIG": str(self.settings)}
@@ -81,9 +84,7 @@ def test_what_is_asked_for_is_injected_once_and_the_low_level_runtime_follows(
 
 UNASKED: dict[str, Any] = {
     "nothing asks": {},
-    "a sandbox with its pod's annotation": {
-        "annotations": {**ASKING["annotations"], "io.kubernetes.cri.container-type": "sandbox"}
-    },
+    "a sandbox with its pod's annotation": {"annotations": {**ASKING["annotations"], **SANDBOX}},
     "not JSON, which the low-level runtime says better": "{",
     "not even an object": "[]",
 }
@@ -327,7 +328,7 @@ def test_a_variable_in_a_config_that_is_no_json_is_a_request_that_cannot_be_read
 
 def test_a_sandbox_asks_by_no_variable_either(vendor: Scene) -> None:
     vendor.settings.write_text(vendor.settings.read_text() + ANY)
-    vendor.write({**_image("$(id)"), "annotations": {"io.kubernetes.cri.container-type": "sandbox"}})
+    vendor.write({**_image("$(id)"), "annotations": SANDBOX})
     done = vendor.create()
     assert (done.stdout, done.stderr) == ("reached\n", "")
 

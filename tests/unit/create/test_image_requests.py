@@ -317,11 +317,11 @@ def test_s20_s22_labels_env_and_other_annotations_of_an_image_are_no_request_unl
         },
     )
     settings = Settings()
-    assert request.ask(config, (), settings.annotation_prefixes, settings.default_kind) == {}
+    assert request.ask(config["annotations"], (), settings.annotation_prefixes, settings.default_kind) == {}
     assert _ask(config, settings) == {}
     # positive control: an annotation that is a request, and the sources switched on
     asking = {**config, "annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}}
-    assert len(request.ask(asking, (), settings.annotation_prefixes, settings.default_kind)) == 1
+    assert len(request.ask(asking["annotations"], (), settings.annotation_prefixes, settings.default_kind)) == 1
     assert list(_ask(config, _settings())) == [f"{GPU}all"]
 
 

@@ -35,6 +35,7 @@ HOT = {
     "shim.config",
     "shim.config.settings",
     "shim.create",
+    "shim.create.annotation_origin",
     "shim.create.bundle",
     "shim.create.invocation",
     "shim.create.log",

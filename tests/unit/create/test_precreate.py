@@ -12,10 +12,14 @@ import pytest
 
 KIND = "acme.example/gpu"
 ASKING = {"annotations": {"cdi.k8s.io/x": f"{KIND}=0"}}
+ANY = '[sources]\npodman-annotations = "any"\n'
 
 
 class Scene:
-    """A spec directory and a configuration; the installed launcher."""
+    """A spec directory and a configuration; the installed launcher.
+
+    The configuration lets annotations count although no podman calls; who calls is the matter of the last tests.
+    """
 
     def __init__(self, directory: Path, launcher: Path) -> None:
         hook = {"hookName": "createContainer", "path": str(launcher), "args": ["shim", "hook", "update-ldcache"]}
@@ -26,7 +30,7 @@ class Scene:
         (directory / "cdi/gpu.json").write_text(json.dumps(spec))
         self.log = directory / "log"
         self.settings = directory / "config.toml"
-        self.settings.write_text(f'[log]\nfile = "{self.log}"\n[cdi]\nspec-dirs = ["{directory}/cdi"]\n')
+        self.settings.write_text(f'[log]\nfile = "{self.log}"\n[cdi]\nspec-dirs = ["{directory}/cdi"]\n{ANY}')
         self._launcher = launcher
 
     def __call__(
@@ -71,9 +75,6 @@ def test_the_config_comes_out_with_the_device(scene: Scene, tmp_path: Path) -> N
 
 UNASKED: dict[str, str] = {
     "nothing asks": '{"process" : {} }\n',
-    "a pod's sandbox": json.dumps(
-        {"annotations": {**ASKING["annotations"], "io.kubernetes.cri.container-type": "sandbox"}}
-    ),
     "no JSON": "{",
     "no object": "[]",
     "a name twice": '{"a":1,"a":2}',
@@ -118,3 +119,29 @@ def test_an_output_that_takes_nothing_is_an_error(scene: Scene) -> None:
 def test_it_takes_no_arguments(scene: Scene) -> None:
     done = scene("{}", "x")
     assert (done.returncode, done.stdout) == (2, b"")
+
+
+def test_what_an_image_may_have_written_is_refused_where_the_parent_is_no_known_podman(scene: Scene) -> None:
+    """Found by use, F2: an image of podman 4.3 got the device by its own annotation. Here no podman calls at all."""
+    scene.settings.write_text(scene.settings.read_text().replace(ANY, ""))
+    done = scene(json.dumps(ASKING))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"shim: REQUEST_ORIGIN: annotation cdi.k8s.io/x asks for acme.example/gpu=0: ")
+    assert b"--runtime-flag" not in done.stderr, "the runtime that follows is not shim"
+    assert scene.logged()["findings"][-1]["id"] == "REQUEST_ORIGIN"
+    assert scene('{"annotations": {"other": "x"}}').returncode == 0
+
+
+def test_such_annotations_can_be_ignored(scene: Scene) -> None:
+    scene.settings.write_text(scene.settings.read_text().replace('"any"', '"ignore"'))
+    text = json.dumps(ASKING).encode()
+    done = scene(text)
+    assert (done.returncode, done.stdout) == (0, text)
+    assert scene.logged()["findings"][-1]["id"] == "REQUEST_IGNORED"
+
+
+def test_an_image_that_says_it_is_a_sandbox_takes_no_device_away(scene: Scene) -> None:
+    """Found by use, F3. podman's stage knows no id, and its pods have no such sandbox."""
+    forged = {"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": ""}
+    edited = json.loads(scene(json.dumps({"annotations": {**ASKING["annotations"], **forged}})).stdout)
+    assert edited["process"]["env"] == ["GPU=0"]

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from shim.base.findings import CdiError
-from shim.create.request import ask, is_sandbox
+from shim.create.request import ask
 
 PREFIXES = ("cdi.k8s.io/",)
 KIND = "acme.example/gpu"
 
 
 def _ask(annotations: Any = None, *options: str, prefixes: tuple[str, ...] = PREFIXES) -> dict[str, str]:
-    return ask({"annotations": annotations}, options, prefixes, KIND)
+    return ask(annotations, options, prefixes, KIND)
 
 
 ASKED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
@@ -70,17 +70,3 @@ def test_what_is_no_name_is_refused_with_its_place(
         _ask(annotations, *options)
     assert caught.value.findings[0].id == finding
     assert named in str(caught.value)
-
-
-SANDBOXES: dict[str, tuple[Any, bool]] = {
-    "containerd's sandbox": ({"io.kubernetes.cri.container-type": "sandbox"}, True),
-    "CRI-O's sandbox": ({"io.kubernetes.cri-o.ContainerType": "sandbox"}, True),
-    "a container of a pod": ({"io.kubernetes.cri.container-type": "container"}, False),
-    "no annotations": (None, False),
-    "annotations that are no object": ([], False),
-}
-
-
-@pytest.mark.parametrize(("annotations", "wanted"), SANDBOXES.values(), ids=SANDBOXES.keys())
-def test_sandboxes_are_known_by_what_the_engine_writes(annotations: Any, wanted: bool) -> None:
-    assert is_sandbox({"annotations": annotations}) is wanted
