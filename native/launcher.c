@@ -350,6 +350,31 @@ static int check_end(const char *program)
     return is_there && memcmp(found, end, sizeof found) == 0 ? 0 : -EINVAL;
 }
 
+/*
+ * Whether SIGINT waits while Python starts: before a line of ours runs there, it would end in a traceback. The program
+ * that goes on lets it through, with its default action, when it finds the word. The hook netdevices does not get the
+ * word: half its work would be worse than a late end.
+ */
+static bool holds_interrupt;
+static const char held[] = "sigint=held";
+
+static bool is_waited_for(int number)
+{
+    struct sigaction action;
+    sigset_t blocked;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL &&
+        sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 && !sigismember(&blocked, number);
+}
+
+static void hold_interrupt(int how)
+{
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    if (holds_interrupt)
+        sigprocmask(how, &interrupt, NULL);
+}
+
 /* Finds Python and puts the beginning of its command line down: the program that goes on, and in which part. */
 static void prepare_python(const char *part)
 {
@@ -368,6 +393,9 @@ static void prepare_python(const char *part)
         give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", out.words[out.count - 1],
                 error == EINVAL ? "it is cut off" : problem(error));
     add(part);
+    holds_interrupt = !is_same(part, "cli") && is_waited_for(SIGINT);
+    if (holds_interrupt && !is_same(part, "netdevices"))
+        add(held);
 }
 
 /*
@@ -396,8 +424,11 @@ __attribute__((noreturn)) static void become_python(void)
             add(*variable);
     }
     add(NULL);
+    hold_interrupt(SIG_BLOCK);
     execve(interpreter, out.words, out.words + environment);
-    give_up("SHIM_BROKEN", reinstall, "%s cannot be started: %s", interpreter, start_problem(interpreter, errno));
+    int error = errno;
+    hold_interrupt(SIG_UNBLOCK);
+    give_up("SHIM_BROKEN", reinstall, "%s cannot be started: %s", interpreter, start_problem(interpreter, error));
 }
 
 __attribute__((noreturn)) static void become_part(const char *part, char *const argv[])

@@ -1,5 +1,7 @@
 """Where Python begins: started by the launcher as `PY -I -S -B shim/__main__.py create|precreate|netdevices|cli …`."""
 
+# the builtin half of `signal`, which costs 5 ms because of enum
+import _signal  # type: ignore[import-not-found]  # typeshed knows `signal` only
 import marshal
 import sys
 from _frozen_importlib_external import MAGIC_NUMBER  # importlib.util's, without its cost
@@ -26,7 +28,16 @@ def load_hot() -> None:
             sys.modules.pop(name, None)
 
 
+def let_interrupts_through() -> None:
+    """End at SIGINT as the low-level runtime would, without a traceback: the launcher has held it since its start."""
+    del sys.argv[2]
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
+
+
 if __name__ == "__main__":
+    if sys.argv[2:3] == ["sigint=held"]:
+        let_interrupts_through()
     sys.path.insert(0, TOP)  # `site` never runs
     part = PARTS.get(sys.argv[1], "shim.cli")
     try:

@@ -133,7 +133,7 @@ def test_a_link_has_only_the_hooks(world: World) -> None:
 
 def test_precreate_learns_where_the_launcher_is(world: World) -> None:
     seen = became_python(world.call("hook", "precreate", "x"))
-    assert seen.argv[5:] == [b"precreate", b"self=" + os.fsencode(world.bin / "shim"), b"x"]
+    assert seen.argv[5:] == [b"precreate", b"sigint=held", b"self=" + os.fsencode(world.bin / "shim"), b"x"]
     assert became_python(world.call("hook", "precreate", "--help")).argv[5] == b"cli"
 
 
@@ -569,12 +569,49 @@ def test_python_learns_which_signals_were_ignored(
     assert said.get("sigign") == ([expected] if expected else None)
 
 
+@pytest.mark.parametrize(
+    ("words", "ignored", "blocked"),
+    [
+        (("run", "--device", "a/b=c", "x"), (), True),
+        (("hook", "precreate"), (), True),
+        (("hook", "netdevices", "attach", "a:b"), (), True),
+        (("run", "--device", "a/b=c", "x"), (signal.SIGINT,), False),
+        (("cdi", "list"), (), False),
+    ],
+    ids=lambda value: " ".join(str(one) for one in value) if isinstance(value, tuple) else "",
+)
+def test_an_interrupt_waits_until_python_can_take_it(
+    world: World, words: tuple[str, ...], ignored: tuple[signal.Signals, ...], blocked: bool
+) -> None:
+    """Ctrl-C while the interpreter started ended in a traceback of its own modules."""
+    seen = became_python(world.call(*words, ignored=ignored))
+    assert int(_status(seen)["SigBlk"], 16) == (1 << signal.SIGINT - 1 if blocked else 0)
+    assert (b"sigint=held" in seen.argv) == (blocked and "netdevices" not in words), "that hook ends its work"
+
+
+def test_an_interrupt_that_the_caller_blocks_stays_blocked(world: World) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        seen = became_python(world.call("run", "--device", "a/b=c", "x"))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert b"sigint=held" not in seen.argv
+    assert int(_status(seen)["SigBlk"], 16) == 1 << signal.SIGINT - 1
+
+
+def test_the_runtime_gets_an_interrupt_where_python_cannot_be_started(world: World, launch: Path) -> None:
+    """The launcher has blocked it for Python by then."""
+    launch.write_text(f"/nowhere/python3\n{world.modules}\n")
+    seen = became_runtime(world.call("--new", "create", "x"))
+    assert int(_status(seen)["SigBlk"], 16) == 0
+
+
 def test_long_command_lines_and_environments_pass(world: World) -> None:
     words = ["exec", "x", *["w"] * 60000]
     env = [b"LD_%d=%s" % (i, b"v" * 20) for i in range(5000)]
     assert len(became_runtime(world.call(*words, env=env)).argv) == len(words) + 1
     seen = became_python(world.call("create", "--device", "a/b=c", *words, env=env))
-    assert (len(seen.argv), len(seen.env)) == (len(words) + 17, len(env))
+    assert (len(seen.argv), len(seen.env)) == (len(words) + 18, len(env))
 
 
 @pytest.mark.parametrize("name", ["shim", "shim-crun"])

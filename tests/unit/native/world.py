@@ -81,10 +81,10 @@ class Seen:
         words = [os.fsdecode(word) for word in self.argv]
         assert words[1:4] == ["-I", "-S", "-B"]
         assert words[4].endswith("/shim/__main__.py")
-        assert words[5] == "create"
+        assert words[5:7] == ["create", "sigint=held"]
         end = words.index("--")
         said: dict[str, list[str]] = {"--": words[end + 1 :]}
-        for word in words[6:end]:
+        for word in words[7:end]:
             key, _, value = word.partition("=")
             said.setdefault(key, []).append(value)
         return said
