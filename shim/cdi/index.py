@@ -201,29 +201,30 @@ def load(path: str, look: Look = posix) -> Indexed | None:
     Returns:
         None when there is no index, or none that counts now.
     """
-    found = _open(path)
+    found = _open(path, look)
     return found if found and found.is_current(look) else None
 
 
-def last_settings(path: str) -> Json | None:
+def last_settings(path: str, look: Look = posix) -> Json | None:
     """The configuration in an index that need not count any more: what counted when the index was made.
 
     Arguments:
         path: the file.
+        look: answers whose the directory is.
     Returns:
         None when there is no whole index of this version.
     """
-    found = _open(path)
+    found = _open(path, look)
     return found.settings if found else None
 
 
-def _open(path: str) -> Indexed | None:
+def _open(path: str, look: Look) -> Indexed | None:
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK)
     except (OSError, ValueError):
         return None
     try:
-        found = _read(fd, path)
+        found = _read(fd, path, look)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         found = None  # hostile or torn: any of these may come of it
     if found is None:
@@ -231,9 +232,9 @@ def _open(path: str) -> Indexed | None:
     return found
 
 
-def _read(fd: int, path: str) -> Indexed | None:
+def _read(fd: int, path: str, look: Look) -> Indexed | None:
     status = posix.fstat(fd)
-    if not is_our_file(status) or not is_ours(path.rpartition("/")[0] or "/"):
+    if not is_our_file(status) or not is_ours(path.rpartition("/")[0] or "/", look):
         return None
     start = posix.pread(fd, _FIRST_READ, 0)
     magic, made, header_size, names_size, rest_size = start[:_PREAMBLE].split()

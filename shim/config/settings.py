@@ -147,27 +147,31 @@ def candidates(environ: dict[bytes, bytes] | None = None, look: Look = posix) ->
     return (SYSTEM_FILE, VENDOR_FILE)
 
 
-def find(environ: dict[bytes, bytes] | None = None) -> str:
-    """The path of the file that counts, "" when there is none; what $SHIM_CONFIG names counts even if it is missing."""
-    paths = candidates(environ)
+def find(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> str:
+    """The path of the file that counts, "" when there is none; what $SHIM_CONFIG names counts even if it is missing.
+
+    Arguments: as for `candidates`.
+    """
+    paths = candidates(environ, look)
     if len(paths) == 1:
         return paths[0]
     for path in paths:
-        if _exists(path):
+        if _exists(path, look):
             return path
     return ""
 
 
-def load(path: str = "", trust: Trust | None = None) -> Settings:
+def load(path: str = "", trust: Trust | None = None, look: Look = posix) -> Settings:
     """The settings that count here.
 
     Arguments:
         path: the file; by default that of find().
         trust: judges the file; by default for whoever we are.
+        look: answers what lies at a path, where no file is given.
     Raises:
         CdiError: SETTINGS or SETTINGS_UNTRUSTED; see shim.config.reader.read.
     """
-    path = path or find()
+    path = path or find(look=look)
     if not path:
         return Settings()
     # late: TOML costs 10 ms, and most machines have no configuration file
@@ -187,9 +191,9 @@ def _is_mine(directory: str, look: Look) -> bool:
         return False
 
 
-def _exists(path: str) -> bool:
+def _exists(path: str, look: Look) -> bool:
     try:
-        posix.stat(path)
+        look.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

@@ -8,6 +8,8 @@ Source: OCI runtime specification, config.md and config-linux.md.
 
 from __future__ import annotations
 
+import posix
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -51,7 +53,7 @@ class Question:
     Attributes:
         verb, name, launcher, low, bundle, path, id, root, devices, unknown: of the call, see shim.create.invocation;
             `path` is that of config.json.
-        rootful: whether we are the host's root (shim.host.identity).
+        rootful, user: whether we are the host's root (shim.host.identity), and our effective uid.
         config: the members of config.json in MEMBERS, as they were decoded; {} where it could not be.
         misspelt: (object, name, member) of each name that differs from one of MEMBERS by the case of its letters only.
         fault: why config.json could not be read, a text, "" when it could.
@@ -75,6 +77,7 @@ class Question:
         "rootful",
         "unknown",
         "unsure",
+        "user",
         "verb",
     )
 
@@ -89,7 +92,7 @@ class Question:
         self.verb, self.name, self.launcher, self.low = call.verb, call.name, call.launcher, call.low
         self.bundle, self.path, self.id, self.root = call.bundle, bundle.path, call.id, call.root
         self.devices, self.unknown = call.devices, call.unknown
-        self.rootful = rootful
+        self.rootful, self.user = rootful, posix.geteuid()
         self.misspelt: list[tuple[str, str, str]] = []
         self.config: Json = _project(bundle.config, MEMBERS, "", self.misspelt)
         self.fault, self.unsure = bundle.fault, bundle.unsure

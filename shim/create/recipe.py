@@ -152,7 +152,7 @@ def _decide(question: Question, world: World, decision: Decision) -> None:
 
 def impose(asked: Plan, question: Question, world: World) -> Plan:
     """A plan under the rules of create, and as it works in the container's user namespace. Raises CdiError."""
-    imposed, refused = rules.impose(asked, question.launcher, world, rootful=question.rootful)
+    imposed, refused = rules.impose(asked, question.launcher, world, rootful=question.rootful, user=question.user)
     if not question.rootful or has_user_namespace(question.config):
         from shim.create import userns  # late: few containers have one
 

@@ -15,11 +15,18 @@ from shim.create.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from shim.cdi.plan import Plan
+    from shim.create.recipe import Decision
     from shim.create.world import Trace
 
+    Json = dict[str, Any]
 
-class UnrecordedError(LookupError):
-    """A question that the trace does not answer: it belongs to another question, or to another version of shim."""
+
+class UnrecordedError(BaseException):
+    """A question that the trace does not answer: it belongs to another create, or to another version of shim.
+
+    It is no Exception, so that `recipe.decide` does not take it for a defect and refuse the create.
+    """
 
 
 class Recorded(World):
@@ -63,6 +70,26 @@ def error_from_json(value: dict[str, Any] | None) -> CdiError | None:
     error = CdiError([from_json(finding) for finding in value["findings"]])
     error.args = (value["text"],)
     return error
+
+
+def decision_to_json(decision: Decision) -> Json:
+    """A decision as plain values, without its trace."""
+    return {
+        "settings": decision.settings.to_json(),
+        "unreadable": error_to_json(decision.unreadable),
+        "sandbox": decision.is_sandbox,
+        "wanted": decision.wanted,
+        "asked": _plan(decision.asked),
+        "plan": _plan(decision.plan),
+        "edits": decision.edits,
+        "folds": decision.folds,
+        "findings": [finding.to_json() for finding in decision.findings],
+        "refusal": error_to_json(decision.refusal),
+    }
+
+
+def _plan(plan: Plan | None) -> Json | None:
+    return plan.to_json() if plan else None
 
 
 def _plain(value: Any) -> Any:

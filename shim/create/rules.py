@@ -99,7 +99,7 @@ def _passes_through_proc(path: str) -> bool:
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 
-def impose(plan: Plan, launcher: str, world: World, *, rootful: bool) -> tuple[Plan, list[Finding]]:
+def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int) -> tuple[Plan, list[Finding]]:
     """Check a plan, and harden its hooks.
 
     Arguments:
@@ -107,6 +107,7 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool) -> tuple[P
         launcher: path of our own program, whose hooks get less time.
         world: answers what lies at a path.
         rootful: whether we are the host's root (shim.host.identity): decides whose programs are trusted.
+        user: our effective uid, whose programs are trusted where we are not.
     Returns:
         the plan to inject, with further warnings (HOOK_STAGE, HOOK_ENVIRONMENT) among its findings; and a finding for
         each item that is refused, naming the spec: TARGET_FORBIDDEN, MOUNT_OPTION, HOOK_UNTRUSTED or HOOK_MISSING.
@@ -114,7 +115,7 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool) -> tuple[P
     refused: list[Finding] = []
     findings = list(plan.findings)
     imposed = Plan(plan.devices)
-    hooks = _Hooks(launcher, world, rootful)
+    hooks = _Hooks(launcher, world, rootful, user)
     for origin in plan.origins:
         spec, edits = origin["spec"], origin["edits"]
         for node in edits.get("deviceNodes") or ():
@@ -199,10 +200,10 @@ def _check_stage(stage: str, spec: str, findings: list[Finding]) -> None:
 class _Hooks:
     """What turns a hook of a spec into the hook that is injected."""
 
-    __slots__ = ("_launcher", "_rootful", "_trust", "_world")
+    __slots__ = ("_launcher", "_rootful", "_trust", "_user", "_world")
 
-    def __init__(self, launcher: str, world: World, rootful: bool) -> None:
-        self._launcher, self._world, self._rootful = launcher, world, rootful
+    def __init__(self, launcher: str, world: World, rootful: bool, user: int) -> None:
+        self._launcher, self._world, self._rootful, self._user = launcher, world, rootful, user
         self._trust: Trust | None = None
 
     def harden(self, item: Json, spec: str, findings: list[Finding], refused: list[Finding]) -> Json:
@@ -237,9 +238,7 @@ class _Hooks:
         if not path.startswith("/"):
             return "HOOK_UNTRUSTED", f"{path} is not absolute: the image would decide what runs as root"
         if self._trust is None:
-            from shim.host.trust import Trust  # late: only plans with hooks need it
-
-            self._trust = Trust(rootful=self._rootful, look=self._world)
+            self._trust = self._world.trust(rootful=self._rootful, user=self._user)
         try:
             objection = self._trust.objection(path)
             status = self._world.stat(path)

@@ -6,9 +6,11 @@ is written while a decision is made.
 
 from __future__ import annotations
 
+import posix
+
 from shim.cdi import directories, index
 from shim.config import needles, settings
-from shim.host.trust import Trust
+from shim.host import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 class Unsaved:
     """One reading of the files, with their identities from before it."""
 
-    __slots__ = ("_configured", "_inputs", "_paths", "_trust", "path")
+    __slots__ = ("_configured", "_inputs", "_look", "_paths", "_trust", "path")
 
     def __init__(self, path: str, paths: Sequence[str], look: World) -> None:
         """Begin.
@@ -34,14 +36,15 @@ class Unsaved:
         """
         self.path = path
         self._paths = paths
-        self._trust = Trust(look=look)
+        self._look = look
+        self._trust = look.trust(rootful=identity.is_rootful(), user=posix.geteuid())
         self._inputs = index.Inputs(look)
 
     def read(self) -> tuple[Settings, Served]:
         """The configuration and the devices that go with it. Raises CdiError: SETTINGS or SETTINGS_UNTRUSTED."""
         for path in self._paths:
             self._inputs.note(path)
-        found = settings.load(trust=self._trust)
+        found = settings.load(trust=self._trust, look=self._look)
         self._configured = self._inputs.settled()
         return found, directories.read(found.spec_dirs, self._trust, self._inputs)
 

@@ -3,11 +3,14 @@
 `recipe.decide` asks the host nothing itself: it asks a World, which answers each question once and keeps the answer. So
 a decision can be made again elsewhere from its trace (shim.create.recorded), and checked against the host as it is now.
 
-    lstat, stat   what lies at a path         readlink   the text of a link        read   a small file
-    access        may this user execute it    specs      the edits behind names    settings
-    environ       a variable of the call      podman     which podman calls
+    lstat, stat        what lies at a path                readlink   the text of a symbolic link
+    read               status and text of a small file    getxattr   an extended attribute
+    access             whether we may execute a file      index      whether an index counts
+    environ            a variable of the call             podman     which podman calls
+    settings, specs    the configuration; the edits behind device names
 
-An answer is a plain value; the number of an error (errno(3)) stands for an OSError.
+An answer is a plain value; the number of an error (errno(3)) stands for an OSError. `settings` and `specs` are answered
+from files, and each of these files is asked about as well, so that the trace names every path that was looked at.
 
 Settings and specs come from the index, which costs the opening of one file, or from the files themselves. What was read
 from files is left for the next create by `save`, which is no part of a decision.
@@ -32,7 +35,9 @@ if TYPE_CHECKING:
     from shim.cdi.plan import Block
     from shim.cdi.types import Served
     from shim.create.unindexed import Unsaved
+    from shim.host.look import Look
     from shim.host.nodes import Node
+    from shim.host.trust import Trust
 
     Trace = list[tuple[str, Any, Any]]
 
@@ -123,6 +128,24 @@ class World:
         except OSError:
             return False
         return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
+
+    def trust(self, *, rootful: bool, user: int) -> Trust:
+        """A judge of whose files count.
+
+        Arguments:
+            rootful: whether we are the host's root (shim.host.identity).
+            user: our effective uid.
+        """
+        from shim.host import trust  # late: no warm create needs it whose plan has no hooks
+
+        overflow = -1 if rootful else trust.overflow_uid(self._text(trust.OVERFLOW_UID))
+        return trust.Trust(rootful=rootful, euid=user, overflow=overflow, look=self)
+
+    def _text(self, path: str) -> str:
+        try:
+            return self.read(path)[1]
+        except OSError:
+            return ""
 
     # --- who calls ----------------------------------------------------------------------------------------------------
 
@@ -220,8 +243,11 @@ class World:
         if self._loaded:
             return self._loaded
         paths = settings.candidates(look=self)
-        path = index_path(paths[0])
-        found = index.load(path, self) if path else None
+        path = index_path(paths[0], self)
+        found = None
+        if path:
+            found = index.load(path, self)
+            self._answers["index", path] = found is not None
         if found:
             try:
                 self._loaded = Settings.from_json(found.settings), found
@@ -233,20 +259,21 @@ class World:
     def _read(self, paths: Sequence[str]) -> tuple[Settings, Served]:
         from shim.create.unindexed import Unsaved  # late, with the reader of specs: the index saves them
 
-        unsaved = Unsaved(index_path(paths[0]), paths, self)
+        unsaved = Unsaved(index_path(paths[0], self), paths, self)
         self._loaded = unsaved.read()
         self._unsaved = unsaved
         return self._loaded
 
 
-def index_path(path: str) -> str:
+def index_path(path: str, look: Look = posix) -> str:
     """The index that belongs to a configuration; "" where there is no directory for one.
 
     Arguments:
         path: the first of the configuration files that may count, whether or not it exists. Whether one behind it does
             is a matter of the index's inputs, so that two paths of one short name cost time only.
+        look: answers what lies at a path.
     """
-    directory = identity.run_dir()
+    directory = identity.run_dir(look=look)
     if not directory:
         return ""
     return f"{directory}/index" if path == settings.SYSTEM_FILE else f"{directory}/index-{identity.short_name(path)}"

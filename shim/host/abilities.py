@@ -32,7 +32,7 @@ def native_net_devices(runtime: str, look: Reader, record: str = RECORD) -> bool
         record: the file that `learn` wrote.
     """
     try:
-        return _line(runtime, look.stat(runtime)) in _lines(*look.read(record))
+        return _line(runtime, look.stat(runtime)) in _lines(*look.read(record), {0})  # only root moves interfaces
     except (OSError, ValueError):
         return False
 
@@ -76,14 +76,15 @@ def _read(record: str) -> list[str]:
     """The lines of a record. Raises OSError or ValueError."""
     fd = posix.open(record, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW)
     try:
-        return _lines(posix.fstat(fd), posix.read(fd, _CAP).decode("utf-8", "surrogateescape"))
+        text = posix.read(fd, _CAP).decode("utf-8", "surrogateescape")
+        return _lines(posix.fstat(fd), text, {0, posix.geteuid()})
     finally:
         posix.close(fd)
 
 
-def _lines(state: FileStatus, text: str) -> list[str]:
-    """The lines of a record that only a trusted user can have written. Raises ValueError."""
-    if state.st_mode & 0o170022 != 0o100000 or state.st_uid not in {0, posix.geteuid()}:  # S_IFREG, not g+w, o+w
+def _lines(state: FileStatus, text: str, users: set[int]) -> list[str]:
+    """The lines of a record that only one of these users can have written. Raises ValueError."""
+    if state.st_mode & 0o170022 != 0o100000 or state.st_uid not in users:  # S_IFREG, not g+w, o+w
         raise ValueError("not a file of ours")
     lines = text.split("\n")
     if lines[0] != HEAD or lines[-1] != "":

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import posix
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.host.look import FileStatus, Look
+
 _S_IFMT, _S_IFDIR, _S_IFREG, _WRITABLE_BY_OTHERS = 0o170000, 0o040000, 0o100000, 0o022
 _WHOLE_RANGE = [b"0", b"0", b"4294967295"]
 
@@ -42,11 +46,12 @@ def _is_whole(uid_map: str) -> bool:
         posix.close(fd)
 
 
-def run_dir(environ: dict[bytes, bytes] | None = None) -> str:
+def run_dir(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> str:
     """Where our files of this boot lie: index and records. It may be missing; who writes makes it, with mode 0700.
 
     Arguments:
         environ: the environment as bytes, for tests; the process's own when not given.
+        look: answers what lies at a path.
     Returns:
         "/run/shim" for the host's root; else `shim` below $XDG_RUNTIME_DIR, or "" where that is not set, not ours, or
         can be written by others. (The XDG Base Directory Specification demands mode 0700, but podman itself lets
@@ -54,15 +59,16 @@ def run_dir(environ: dict[bytes, bytes] | None = None) -> str:
     """
     if is_rootful():
         return "/run/shim"
-    home = (posix.environ if environ is None else environ).get(b"XDG_RUNTIME_DIR", b"")
-    if not home.startswith(b"/"):
+    value = (posix.environ if environ is None else environ).get(b"XDG_RUNTIME_DIR", b"")
+    home = value.decode("utf-8", "surrogateescape")
+    if not home.startswith("/"):
         return ""
     try:
-        status = posix.stat(home)
+        status = look.stat(home)
     except OSError:
         return ""
     ours = status.st_uid == posix.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
-    return home.decode("utf-8", "surrogateescape") + "/shim" if ours else ""
+    return f"{home}/shim" if ours else ""
 
 
 def short_name(text: str) -> str:
@@ -77,7 +83,7 @@ def short_name(text: str) -> str:
     return f"{number:016x}"
 
 
-def is_ours(path: str) -> bool:
+def is_ours(path: str, look: Look = posix) -> bool:
     """Whether a directory is there, no link, belongs to us, and can be written by nobody else.
 
     Others may pass through it: a line of tmpfiles.d makes /run/shim with mode 0755. The same rule stands in C (is_ours
@@ -85,12 +91,12 @@ def is_ours(path: str) -> bool:
     shim.host.trust says.
     """
     try:
-        return _is_ours(posix.lstat(path), _S_IFDIR)
+        return _is_ours(look.lstat(path), _S_IFDIR)
     except (OSError, ValueError):
         return False
 
 
-def is_our_file(status: posix.stat_result) -> bool:
+def is_our_file(status: FileStatus) -> bool:
     """The same for an open file: regular, ours, and writable by nobody else."""
     return _is_ours(status, _S_IFREG)
 
@@ -104,6 +110,6 @@ def make_directory(path: str) -> bool:
     return is_ours(path)
 
 
-def _is_ours(status: posix.stat_result, kind: int) -> bool:
+def _is_ours(status: FileStatus, kind: int) -> bool:
     of_kind = status.st_mode & _S_IFMT == kind
     return of_kind and status.st_uid == posix.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS

@@ -25,6 +25,8 @@ _GROUP_WRITE, _OTHERS_WRITE = 0o020, 0o002
 _MAX_LINKS = 40  # as the kernel (path_resolution(7))
 _DEFAULT_OVERFLOW_UID = 65534
 
+OVERFLOW_UID = "/proc/sys/kernel/overflowuid"
+
 # Where host root's files lie; elsewhere the overflow uid may be anybody
 SYSTEM_DIRS = ("/etc", "/usr", "/opt", "/nix", "/run/cdi", "/var/run/cdi", "/var/lib/shim")
 
@@ -51,7 +53,7 @@ class Trust:
         Arguments:
             rootful: whether we are the host's root; found out when not given.
             euid: our effective uid; found out when not given.
-            overflow: the overflow uid; read from /proc when not given.
+            overflow: the overflow uid; read from OVERFLOW_UID when not given.
             look: answers what lies at a path.
         """
         self._look = look
@@ -60,7 +62,7 @@ class Trust:
             self._overflow = -1
         else:
             self._uids = frozenset({0, posix.geteuid() if euid is None else euid})
-            self._overflow = _overflow_uid() if overflow is None else overflow
+            self._overflow = overflow_uid(_read(OVERFLOW_UID)) if overflow is None else overflow
         self._good: set[str] = set()
         self.places: set[str] = set()
 
@@ -126,12 +128,17 @@ def _is_system(path: str) -> bool:
     )
 
 
-def _overflow_uid() -> int:
+def overflow_uid(text: str) -> int:
+    """The uid that stands for those outside of a user namespace; `text` is the content of OVERFLOW_UID, "" for none."""
+    return int(text) if text.strip().isdigit() else _DEFAULT_OVERFLOW_UID
+
+
+def _read(path: str) -> str:
     try:
-        fd = posix.open("/proc/sys/kernel/overflowuid", posix.O_RDONLY | posix.O_CLOEXEC)
+        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
-        return _DEFAULT_OVERFLOW_UID
+        return ""
     try:
-        return int(posix.read(fd, 16))
+        return posix.read(fd, 16).decode("ascii", "replace")
     finally:
         posix.close(fd)

@@ -101,7 +101,7 @@ def test_a_hook_of_a_spec_runs_with_an_environment_and_an_end(scene: Scene) -> N
 def test_every_hook_that_is_written_has_an_environment(plan: Plan, config: Json) -> None:
     """runc gives a hook without one the whole environment of the image, LD_PRELOAD included (CVE-2025-23266)."""
     plain = {key: value for key, value in config.items() if key != "hooks"}
-    result = merge.add(rules.impose(plan, "/usr/bin/shim", World(), rootful=True)[0], plain)
+    result = merge.add(rules.impose(plan, "/usr/bin/shim", World(), rootful=True, user=0)[0], plain)
     for stage, hooks in result.get("hooks", {}).items():
         for hook in hooks:
             assert stage == "startContainer" or (hook["env"] and hook["timeout"] > 0)

@@ -29,13 +29,13 @@ def _plan(edits: dict[str, Any]) -> Plan:
 
 
 def _impose(edits: dict[str, Any], launcher: str = LAUNCHER) -> Plan:
-    imposed, refused = rules.impose(_plan(edits), launcher, World(), rootful=True)
+    imposed, refused = rules.impose(_plan(edits), launcher, World(), rootful=True, user=0)
     assert refused == []
     return imposed
 
 
 def _refusal(edits: dict[str, Any]) -> tuple[str, str]:
-    _, [finding] = rules.impose(_plan(edits), LAUNCHER, World(), rootful=True)
+    _, [finding] = rules.impose(_plan(edits), LAUNCHER, World(), rootful=True, user=0)
     assert finding.path == SPEC
     return finding.id, str(finding)
 
@@ -320,6 +320,6 @@ def test_a_program_that_is_missing_or_none_is_told_so(trusted_path: Path) -> Non
 def test_the_plan_that_was_given_stays_as_it_is() -> None:
     plan = Plan(["n"], [{"spec": SPEC, "device": None, "edits": {"hooks": [_hook(env=["LD_X=1"])]}}])
     before = plan.to_json().copy(), [dict(origin) for origin in plan.origins]
-    rules.impose(plan, LAUNCHER, World(), rootful=True)
+    rules.impose(plan, LAUNCHER, World(), rootful=True, user=0)
     assert plan.origins[0]["edits"] == {"hooks": [_hook(env=["LD_X=1"])]}
     assert before[1] == plan.origins
