@@ -12,7 +12,7 @@
  * way to a mount point leads through the mounts that come before it.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "root.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -191,7 +191,6 @@ static int find_place(const struct root *root, const char *path, bool follow, bo
     return !cover || (cover->lent && (below_lent || !strcmp(walk->here, cover->real))) ? 0 : meet(covers, walk->here);
 }
 
-/* Refuses a path that leads below a cover; FOLLOW: links at its end count too. */
 int cover_check(const struct root *root, const char *path, bool follow)
 {
     struct walk walk;
@@ -200,7 +199,6 @@ int cover_check(const struct root *root, const char *path, bool follow)
     return rc < 0 ? rc : 0;
 }
 
-/* Calls `matters` for what is to be mounted in a directory, with the way to it from there; notes one that matters. */
 int cover_check_inside(const struct root *root, const char *path, bool (*matters)(const void *, const char *),
                        const void *context)
 {
@@ -217,7 +215,6 @@ int cover_check_inside(const struct root *root, const char *path, bool (*matters
     return 0;
 }
 
-/* Notes that a lent directory holds what cannot be seen from here. */
 int cover_note(const struct root *root, const char *path)
 {
     return root->covers ? meet(root->covers, path) : 0;
@@ -249,7 +246,6 @@ static int find_point(const struct root *root, size_t number)
     return fd >= 0 || fd == -ENOENT ? 0 : fd;
 }
 
-/* Lays covers over a root, in the order in which they will be mounted. They must live as long as the handle. */
 int root_cover(struct root *root, struct covers *covers, struct fault *fault)
 {
     covers->met = false;
@@ -264,7 +260,6 @@ int root_cover(struct root *root, struct covers *covers, struct fault *fault)
     return 0;
 }
 
-/* The result of work that may have met a cover. */
 int cover_verdict(const struct root *root, int rc, struct fault *fault)
 {
     if (!root->covers || !root->covers->met)

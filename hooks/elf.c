@@ -9,7 +9,7 @@
  * elffile.c does the reading.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -334,7 +334,6 @@ static int read_elf(struct elf_file *file, const struct ld_profile *profile, str
     return facts->flags >= 0;
 }
 
-/* Looks at a regular file of SIZE bytes. Answers 1 and the facts for a library, 0 for anything else. */
 int elf_read(int fd, uint64_t size, const struct ld_profile *profile, struct elf_facts *facts)
 {
     struct elf_file file;

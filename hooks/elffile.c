@@ -5,7 +5,7 @@
  * the file meanwhile makes a short read instead of a SIGBUS. ELF_READS bounds the work that one crafted file can cause.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "elffile.h"
 
 #include <elf.h>
 #include <string.h>
@@ -30,7 +30,6 @@ static size_t copy(void *into, size_t size, uint64_t at, const unsigned char *fr
     return part;
 }
 
-/* Copies SIZE bytes from offset AT; what lies past the end of the file is zero. SIZE is at most ELF_PART. */
 void elf_get(struct elf_file *file, uint64_t at, void *into, size_t size)
 {
     memset(into, 0, size);
@@ -58,13 +57,11 @@ uint32_t elf_get32(struct elf_file *file, uint64_t at)
     return value;
 }
 
-/* Work for one file is at its limit: whatever it is, it is no library. */
 bool elf_spent(const struct elf_file *file)
 {
     return file->reads >= ELF_READS;
 }
 
-/* glibc's check of a pointer: the end itself is still good. */
 bool elf_within(const struct elf_file *file, uint64_t at)
 {
     return at <= file->size;
@@ -79,7 +76,6 @@ bool elf_string_is(struct elf_file *file, uint64_t at, const char *text)
     return !memcmp(have, text, length);
 }
 
-/* Copies a string; false when it does not end within LD_SONAME_MAX bytes. */
 bool elf_get_string(struct elf_file *file, uint64_t at, char *into)
 {
     enum { STEP = 128 };
@@ -92,7 +88,6 @@ bool elf_get_string(struct elf_file *file, uint64_t at, char *into)
     return false;
 }
 
-/* Begins to read a regular file of SIZE bytes; false when it does not even have the beginning of an ELF header. */
 bool elf_begin(struct elf_file *file, int fd, uint64_t size)
 {
     file->fd = fd;

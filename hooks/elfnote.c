@@ -5,7 +5,7 @@
  * looks at. An image's file may say anything there, so every offset is a number to be read at, never a pointer.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "elffile.h"
 
 #include <elf.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static bool find_section(struct elf_file *file, const char *name, struct section
     return false;
 }
 
-/* Copies what the section's note says, without the NULs around it: some linkers pad more than they should. */
+/* The NULs around the text go: some linkers pad more than they should. */
 size_t elf_note(int fd, uint64_t size, const char *section, const char *owner, char *into, size_t room)
 {
     struct elf_file file;

@@ -10,7 +10,8 @@
  * person waits for the result, everything is an error.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "hook.h"
+#include "report.h"
 
 #include <errno.h>
 #include <linux/capability.h>

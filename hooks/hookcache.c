@@ -6,7 +6,7 @@
  * any loader (statically linked programs) gets the cache all the same, since tools read it, but only if there is an /etc.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "hook.h"
 
 #include <dirent.h>
 #include <errno.h>

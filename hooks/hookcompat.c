@@ -10,7 +10,9 @@
  * The choice is a file of a fixed name, made, corrected and taken back; update-ldcache reads it.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "elffile.h"
+#include "hook.h"
+#include "json.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -167,7 +169,6 @@ static int compat_wanted(const struct root *root, const struct hook_call *call, 
     return root_late(root);
 }
 
-/* Puts the image's own libcuda first where that is right, and takes an earlier choice back where it is not. */
 int hook_enable_cuda_compat(const struct root *root, const struct hook_call *call, struct fault *fault)
 {
     const char *folder = call->compat ? call->compat : "/usr/local/cuda/compat";

@@ -7,7 +7,7 @@
  * is left alone. Source and target are held by descriptors, no path is looked up twice.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "hook.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,9 @@
  * state's root is enough then: the ids of config.json are needed on the host only.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "hook.h"
+#include "json.h"
+#include "places.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -200,7 +202,7 @@ static bool is_elsewhere(int64_t pid)
 
 /*
  * Hooks of the stages prestart and createRuntime run on the host, where the container's root has no mounts. The
- * container's process has them already, so the root is taken by its eyes, provided that it is the same directory.
+ * container's process has them already, so the root is opened through /proc/PID/root, if it is the same directory there.
  */
 void hook_target_enter(const struct hook_target *target, struct root *root)
 {
@@ -221,7 +223,6 @@ void hook_target_enter(const struct hook_target *target, struct root *root)
         root->fd = fd;
 }
 
-/* Finds the container's root by the state on stdin (or in the file that the call names). */
 int hook_target_read(const struct hook_call *call, struct hook_target *target, struct fault *fault)
 {
     bool from_file = call->state && strcmp(call->state, "-");

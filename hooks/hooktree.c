@@ -4,7 +4,7 @@
  * Each leaves the same tree however often it runs: what is right already is not touched, files have fixed names.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "hook.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -46,7 +46,6 @@ static int create_symlink(const struct root *root, const char *word, struct faul
     return rc ? fault_set(fault, -rc, "cannot make the link %s", mark + 2) : 0;
 }
 
-/* Makes the links that --link asks for, all that can be made; fails with the first that cannot. */
 int hook_create_symlinks(const struct root *root, const struct hook_call *call, struct fault *fault)
 {
     int first = 0;
@@ -65,7 +64,6 @@ static bool every_name(const void *context, const char *way)
     return *way;
 }
 
-/* Hands each name of a directory to a function until that fails; a directory that is not there has none. */
 int hook_each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *), void *context)
 {
     bool foreign;
@@ -117,7 +115,6 @@ static int find_gpus(const struct root *root, const struct hook_call *call, uint
     return call->source_count ? 0 : hook_each_name(root, "/dev", take_gpu, mask);
 }
 
-/* Tells the vendor's EGL which of the machine's GPUs are in the container: one bit for each /dev/nvidiaN. */
 int hook_application_profile(const struct root *root, const struct hook_call *call, struct fault *fault)
 {
     char path[sizeof profile_folder + 32], text[256];

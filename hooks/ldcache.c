@@ -12,7 +12,7 @@
  * cache is neither read nor written.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -219,10 +219,6 @@ static bool is_dispensable(int rc)
     return rc == -EXDEV || rc == -ENOTDIR || rc == -EISDIR || rc == -EEXIST || rc == -ELOOP;
 }
 
-/*
- * Brings the cache and the soname links of a root up to date. On failure the cache is as it was; links may have been made,
- * as when ldconfig is stopped half way. REPORT also has a remark when something else than the cache is not as it should be.
- */
 int ld_update(const struct root *root, const struct ld_options *options, struct ld_report *report, struct fault *fault)
 {
     struct ld_profile profile;

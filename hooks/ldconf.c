@@ -9,7 +9,7 @@
  * sizes are bounded, and a root over a bound gets no cache at all (-E2BIG) instead of one with directories missing.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -36,7 +36,6 @@ static int keep_hwcaps_name(struct ld_work *work, const char *name, const char *
     return 0;
 }
 
-/* Puts a directory at the end of the list, unless the list has its inode: answers 1 when it was new, 0 otherwise. */
 int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
 {
     for (size_t i = 0; i < work->dir_count; i++)
@@ -62,7 +61,6 @@ int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
     return 1;
 }
 
-/* Queues a directory below a lent one, where the host has it; NAME is its path from there. */
 int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name, const char *hwcaps)
 {
     struct ld_dir dir = {.path = path, .type = parent->type, .hwcaps = hwcaps, .lent = parent->lent};
@@ -161,7 +159,6 @@ static int find_lent(struct ld_work *work, struct ld_dir *dir, struct stat *st)
     return fd < 0 ? fd : fstat(fd, st) ? -errno : 1;
 }
 
-/* Adds a directory as a line of the configuration names it; one that is not there is passed over. */
 int ld_conf_folder(struct ld_work *work, const char *path, int type)
 {
     struct ld_dir dir = {.path = path, .type = type};
@@ -336,20 +333,17 @@ static int read_file(struct ld_work *work, const char *path, const struct readin
     return rc;
 }
 
-/* Reads a configuration file of the root and queues its directories. */
 int ld_conf_read(struct ld_work *work, const char *path)
 {
     return read_file(work, path, NULL);
 }
 
-/* Forgets the directories that were queued; those of drop-ins that were read will be queued again. */
 void ld_conf_restart(struct ld_work *work)
 {
     work->dir_count = work->hwcaps_count = 0;
     work->files = 0;
 }
 
-/* Queues the directories that the loader knows by itself. */
 int ld_conf_builtin(struct ld_work *work)
 {
     const struct ld_arch *arch = work->profile->arch;

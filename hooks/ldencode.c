@@ -6,7 +6,7 @@
  * generator's name and the names of glibc-hwcaps directories. Integers are the machine's own.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -260,7 +260,6 @@ static void put_extension(const struct layout *layout, char *file, uint32_t at)
     memcpy(file + text, generator, strlen(generator));
 }
 
-/* Turns what was found into the bytes of a cache, which live in the work's arena. */
 int ld_encode(struct ld_work *work, void **data, size_t *size)
 {
     struct layout layout;

@@ -2,7 +2,7 @@
  * The patterns of ld.so.conf's include lines: one name against one component, and all files that a pattern names.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -81,8 +81,7 @@ static bool match_one(const char **pattern, unsigned char c)
     return true;
 }
 
-/* Whether a file name matches one component of a glob pattern. Going back only to the latest `*` keeps the cost at
- * pattern times name, whatever the image's author wrote. */
+/* Going back only to the latest `*` keeps the cost at pattern times name, whatever the image's author wrote. */
 bool ld_glob(const char *pattern, const char *name)
 {
     const char *star = NULL, *back = NULL;
@@ -193,7 +192,6 @@ static int by_name(const void *one, const void *two)
     return strcmp(*(const char *const *)one, *(const char *const *)two);
 }
 
-/* Finds the files of the root that a pattern with an absolute path names, in the order of their paths. */
 int ld_expand(struct ld_matches *matches, const char *pattern)
 {
     size_t length = strlen(pattern);

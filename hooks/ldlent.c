@@ -6,7 +6,7 @@
  * and no `..` on the way: nothing of the host is seen that is not lent.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,6 @@ static size_t add_path(char *into, size_t used, size_t room, const char *path)
     return used;
 }
 
-/* Writes where a link in FOLDER leads (FOLDER itself without one), by its text alone; false when that has no room. */
 bool ld_lexical(const char *folder, const char *target, char *into, size_t room)
 {
     size_t used = target && *target == '/' ? 0 : add_path(into, 0, room, folder);
@@ -45,7 +44,6 @@ bool ld_lexical(const char *folder, const char *target, char *into, size_t room)
     return true;
 }
 
-/* What will be mounted over an inode of the root. */
 const struct ld_source *ld_source_over(const struct ld_work *work, dev_t dev, ino_t ino)
 {
     for (size_t i = 0; i < work->source_count; i++)
@@ -54,7 +52,6 @@ const struct ld_source *ld_source_over(const struct ld_work *work, dev_t dev, in
     return NULL;
 }
 
-/* What will be mounted at a normal path or above it, the nearest; *below is the rest of the path. */
 const struct ld_source *ld_source_above(const struct ld_work *work, const char *path, const char **below)
 {
     const struct ld_source *found = NULL;
@@ -72,7 +69,6 @@ const struct ld_source *ld_source_above(const struct ld_work *work, const char *
     return found;
 }
 
-/* Opens what is lent, or with a path what lies below it. */
 int ld_source_open(const struct ld_source *source, const char *below, int flags)
 {
     if (!*below) {

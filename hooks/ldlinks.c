@@ -8,7 +8,7 @@
  * the place of a soname link would be what programs load ("file too short"), so there the link replaces it.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -131,10 +131,6 @@ static void remember_link(struct ld_walk *walk, const struct ld_lib *lib)
     dir->entries[*place - 1].target = lib->entry->name;
 }
 
-/*
- * Makes dir/soname lead to the library. What cannot be done is left out, as by ldconfig. Returns 1 when the link is missing
- * because nothing may be written there: then the cache has to name the file itself.
- */
 int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
 {
     struct ld_work *work = walk->work;

@@ -7,7 +7,7 @@
  * be made before the container is.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -57,7 +57,6 @@ static bool temporary_name(const struct ld_profile *profile, const char *name)
     return !profile->old && (strchr(name, ';') || ends(name, length, ".dpkg-new") || ends(name, length, ".dpkg-tmp"));
 }
 
-/* Whether ldconfig looks at an entry of this directory at all. */
 bool ld_wanted(const struct ld_work *work, const struct ld_dir *dir, const char *name, uint8_t type)
 {
     bool subdirectory = !dir->hwcaps && ld_hwcap_bit(work->profile, name);

@@ -11,7 +11,7 @@
  * lookup finds.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -104,7 +104,6 @@ static int number(const char **text)
     return (int)value;
 }
 
-/* glibc's comparison of library names: numbers by value, a number before a letter, letters as that machine's char. */
 int ld_compare(const struct ld_arch *arch, const char *one, const char *two)
 {
     for (;; one++, two++) {
@@ -125,7 +124,7 @@ int ld_compare(const struct ld_arch *arch, const char *one, const char *two)
 
 /* ---- versions ---- */
 
-/* Takes the rules from a generator text: "ldconfig (Debian GLIBC 2.36-9) stable release version 2.36". */
+/* A generator: "ldconfig (Debian GLIBC 2.36-9) stable release version 2.36". */
 bool ld_profile_name(struct ld_profile *profile, const char *generator, size_t length)
 {
     static const char mark[] = "release version ";
@@ -275,7 +274,6 @@ static bool by_cache(int fd, struct ld_profile *profile)
     return pread(fd, text, block[5], block[4]) == (ssize_t)block[5] && ld_profile_name(profile, text, block[5]);
 }
 
-/* Decides for a root. It cannot fail: without any hint the newest rules are taken. */
 void ld_profile_find(const struct root *root, struct ld_profile *profile)
 {
     struct stat st;

@@ -9,7 +9,7 @@
  * directory; after that no older listing is believed (`state`).
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,8 +32,8 @@ bool ld_trusted(const struct ld_walk *walk)
     return walk->dir->state == walk->work->state;
 }
 
-/* Links may be changed: not in a directory of another mount, when the root's owner wants us to stay on his; and not when
- * the work is in vain, as something that it needs will be covered. */
+/* Not in a directory of another mount, where the root has `one_mount`; and not when the work is in vain, as something that
+ * it needs will be covered. */
 bool ld_ours(const struct ld_walk *walk)
 {
     if (walk->work->root->covers && walk->work->root->covers->met)
@@ -41,7 +41,6 @@ bool ld_ours(const struct ld_walk *walk)
     return !walk->dir->lent && (!walk->dir->foreign || !walk->work->root->one_mount);
 }
 
-/* The file that an entry leads to by links within its directory, or NULL: ask the kernel. */
 struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry)
 {
     for (int hops = 0; entry && entry->type == DT_LNK && hops < HOPS; hops++) {
@@ -68,7 +67,6 @@ static void remove_stale(struct ld_walk *walk, struct ld_entry *entry)
     entry->type = 0;
 }
 
-/* Errors that say something about us and nothing about the tree. */
 bool ld_our_trouble(int error)
 {
     return error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN;
@@ -300,7 +298,6 @@ static int walk_dir(struct ld_work *work, struct ld_dir *dir)
     return rc ? rc : finish(&walk);
 }
 
-/* Searches the queued directories, which may queue more; fills work->items in ldconfig's order of insertion. */
 int ld_scan(struct ld_work *work, unsigned threads)
 {
     int rc = ld_prepare(work, 0, work->dir_count, threads);

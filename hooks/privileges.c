@@ -10,7 +10,7 @@
  * (capabilities(7)). Dropping the set one capability after the other took eighty system calls.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "hook.h"
 
 #include <errno.h>
 #include <linux/capability.h>

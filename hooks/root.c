@@ -25,7 +25,7 @@
  * rootwrite.c has what changes a tree.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "root.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -73,10 +73,6 @@ int root_late(const struct root *root)
     return root->deadline && now() > root->deadline ? -ETIMEDOUT : 0;
 }
 
-/*
- * Opens the directory PATH as a root. Refuses the system's own root (by device and inode, so also a bind mount of it)
- * and a last component that is a link. Fails with -ENOSYS where openat2 is missing.
- */
 int root_open(struct root *root, const char *path, struct fault *fault)
 {
     *root = (struct root){.fd = -1, .uid = ROOT_NOBODY, .gid = ROOT_NOBODY};
@@ -107,7 +103,6 @@ void root_close(struct root *root)
     root->fd = -1;
 }
 
-/* openat2 below the root; returns a descriptor. */
 int root_resolve(const struct root *root, const char *path, int flags)
 {
     int late = root_late(root);
@@ -115,7 +110,6 @@ int root_resolve(const struct root *root, const char *path, int flags)
     return late ? late : resolve(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
-/* The same with more flags of openat2; fails with -EXDEV when something will be mounted over the path. */
 int root_at(const struct root *root, const char *path, int flags, uint64_t more)
 {
     int late = root_late(root);
@@ -148,13 +142,11 @@ int root_lstat(const struct root *root, const char *path, struct stat *st)
     return stat_by(root, path, O_NOFOLLOW, st);
 }
 
-/* Opens what lies below an open directory of the host, with no link on the way. */
 int root_below(int directory, const char *path, int flags)
 {
     return resolve(directory, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
-/* Opens a directory to list; *foreign: a mount point lies on the way to it. */
 int root_directory(const struct root *root, const char *path, bool *foreign)
 {
     int fd = root_at(root, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_XDEV);
@@ -195,7 +187,6 @@ static int reopen(int pinned, struct stat *st)
     return fd < 0 ? -errno : fd;
 }
 
-/* Opens a regular file to read, on whatever mount: a library. Errors as of root_config; *st is set for -EISDIR, -EINVAL. */
 int root_regular(const struct root *root, const char *path, struct stat *st)
 {
     cleanup_fd int pinned = root_at(root, path, O_PATH, 0);
@@ -203,12 +194,6 @@ int root_regular(const struct root *root, const char *path, struct stat *st)
     return pinned < 0 ? pinned : reopen(pinned, st);
 }
 
-/*
- * Opens a configuration file: a regular file on the root's own mount, reached without leaving that mount. FOLLOW: a link
- * at the path's end is followed, for what is only obeyed; what is copied or replaced is the file of this name itself.
- * Fails with -EXDEV for another mount, -ELOOP for a link that is not followed, -EISDIR for a directory, -EINVAL for
- * anything else that is no regular file.
- */
 int root_config(const struct root *root, const char *path, bool follow, struct stat *st)
 {
     cleanup_fd int pinned = root_at(root, path, O_PATH | (follow ? 0 : O_NOFOLLOW), RESOLVE_NO_XDEV);
@@ -216,10 +201,6 @@ int root_config(const struct root *root, const char *path, bool follow, struct s
     return pinned < 0 ? pinned : reopen(pinned, st);
 }
 
-/*
- * Opens a regular file NAME of an open directory to read; a link is not followed. FOREIGN: the directory is on another
- * mount than the root. *mounted is set when something is mounted over the name, and may be NULL.
- */
 int root_entry(int directory, const char *name, bool foreign, struct stat *st, bool *mounted)
 {
     if (!foreign) {
@@ -244,7 +225,6 @@ int root_entry(int directory, const char *name, bool foreign, struct stat *st, b
     return pinned < 0 ? pinned : reopen(pinned, st);
 }
 
-/* Reads an open regular file whole and returns its length; -EFBIG when it does not fit into ROOM bytes. */
 ssize_t root_read(const struct root *root, int fd, char *into, size_t room)
 {
     size_t have = 0;
@@ -268,7 +248,6 @@ ssize_t root_read(const struct root *root, int fd, char *into, size_t room)
     }
 }
 
-/* Whether PATH itself, not what a link there leads to, is a regular file with these bytes. */
 bool root_holds(const struct root *root, const char *path, const void *data, size_t size)
 {
     struct stat st;
@@ -286,7 +265,6 @@ bool root_holds(const struct root *root, const char *path, const void *data, siz
     return true;
 }
 
-/* Whether nothing is in the root: where a virtual machine brings its own. */
 bool root_empty(const struct root *root)
 {
     _Alignas(struct dirent64) char buffer[4096];

@@ -6,7 +6,7 @@
  * each renames only what it has made itself.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "root.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* Opens the directory that holds PATH's last component, and points *base at that component. */
 int root_parent(const struct root *root, const char *path, const char **base)
 {
     char folder[4096];
@@ -149,7 +148,6 @@ static int fill(const struct root *root, int fd, const void *data, size_t size, 
     return root->sync && fsync(fd) ? -errno : 0;
 }
 
-/* Makes PATH a regular file with these bytes and this mode, whatever it was before (not a directory). */
 int root_replace(const struct root *root, const char *path, const void *data, size_t size, mode_t mode)
 {
     char spare[SPARE];
@@ -171,13 +169,11 @@ static int chown_link(const struct root *root, int folder, const char *name)
     return fchownat(folder, name, root->uid, root->gid, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
 }
 
-/* Makes a link in an open directory; -EEXIST when the name is taken. */
 int root_link_new(const struct root *root, int folder, const char *name, const char *target)
 {
     return symlinkat(target, folder, name) ? -errno : chown_link(root, folder, name);
 }
 
-/* Makes NAME in an open directory a link with this text; what is there already is replaced, but not a directory. */
 int root_link_at(const struct root *root, int folder, const char *name, const char *target)
 {
     char spare[SPARE];
@@ -224,7 +220,6 @@ static int mkdir_one(const struct root *root, const char *path, mode_t mode)
     return fchmod(fd, mode) ? -errno : 0;
 }
 
-/* mkdir -p inside the root: directories that exist, also behind links, are used as they are. */
 int root_mkdir(const struct root *root, const char *path, mode_t mode)
 {
     char part[4096];
@@ -245,7 +240,6 @@ int root_mkdir(const struct root *root, const char *path, mode_t mode)
     return 0;
 }
 
-/* The same for the directory that is to hold PATH. */
 int root_mkdir_parent(const struct root *root, const char *path, mode_t mode)
 {
     char folder[4096];

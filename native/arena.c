@@ -5,7 +5,7 @@
  * limit is what keeps a hostile root from making us large: over it the answer is NULL, as when memory is short.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "arena.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,6 @@ struct arena_chunk {
 
 enum { CHUNK = 64 * 1024 };
 
-/* How many bytes are left of the limit, SIZE_MAX without one. */
 size_t arena_room(const struct arena *arena)
 {
     if (!arena->limit)
@@ -80,7 +79,6 @@ char *arena_join(struct arena *arena, const char *folder, const char *name)
     return path;
 }
 
-/* An array with room for one more than `used` items; what it outgrows stays in the arena, at most as much again. */
 void *arena_grow(struct arena *arena, void *old, size_t used, size_t *room, size_t size)
 {
     if (used < *room)
@@ -95,7 +93,6 @@ void *arena_grow(struct arena *arena, void *old, size_t used, size_t *room, size
     return array;
 }
 
-/* Hands everything over: what FROM held lives as long as INTO. */
 void arena_merge(struct arena *into, struct arena *from)
 {
     struct arena_chunk **last = &into->chunks;

@@ -3,7 +3,8 @@
  * of problem(), since engines read what a hook writes and turn the usual words into exit statuses.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "fault.h"
+#include "report.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
  * there: other runtimes borrow from both. Where a real runtime would stop with an error, the reading here does not
  * matter.
  */
-#include "native.h"
+#include "call.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
  *             else     json_skip(&json);
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "json.h"
 
 #include <string.h>
 
@@ -51,7 +51,6 @@ char json_next(struct json *json)
     return json->failed ? 0 : peek(json);
 }
 
-/* Goes into the object or array that comes next; false, and nothing consumed, when something else comes. */
 bool json_enter(struct json *json, char open)
 {
     if (json->failed || !eat(json, open))
@@ -66,7 +65,6 @@ bool json_enter(struct json *json, char open)
     return true;
 }
 
-/* Whether the array or object at hand has another item; goes out of it when not. */
 bool json_more(struct json *json)
 {
     if (json->failed || !json->depth)
@@ -172,8 +170,6 @@ static bool put_quoted(struct json *json, struct text *text)
     return true;
 }
 
-/* Reads a string. A text that is longer than the room, or holds a NUL, is nothing that we can use: false, but no failure;
- * `into` is empty then. */
 bool json_string(struct json *json, char *into, size_t room)
 {
     struct text text = {.into = into, .room = room};
@@ -202,7 +198,6 @@ bool json_string(struct json *json, char *into, size_t room)
     return fail(json);
 }
 
-/* The next member of the object at hand: its name, when that fits (else an empty name), and its value comes next. */
 bool json_member(struct json *json, char *name, size_t room)
 {
     if (!json_more(json))
@@ -213,7 +208,6 @@ bool json_member(struct json *json, char *name, size_t room)
     return eat(json, ':') ? !json->failed : fail(json);
 }
 
-/* Reads a whole number; false, and the value skipped, for anything else or one that does not fit. */
 bool json_integer(struct json *json, int64_t *value)
 {
     char first = json_next(json);
@@ -269,7 +263,6 @@ static void skip_scalar(struct json *json)
         skip_number(json);
 }
 
-/* Passes over one value, whatever it holds. */
 void json_skip(struct json *json)
 {
     unsigned depth = json->depth;
@@ -287,7 +280,6 @@ void json_skip(struct json *json)
     } while (!json->failed && json->depth > depth);
 }
 
-/* Whether the text was one value and nothing else. */
 bool json_done(struct json *json)
 {
     return !json->failed && !json->depth && !peek(json);

@@ -20,7 +20,12 @@
  * All memory is static. Read from the bottom: main() is the table above.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "call.h"
+#include "hook.h"
+#include "lowlevel.h"
+#include "places.h"
+#include "report.h"
+#include "scan.h"
 
 #include <errno.h>
 #include <fcntl.h>

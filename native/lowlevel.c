@@ -11,12 +11,13 @@
  * launcher would become, below another root in tests (shim/engines/launcher.py, shim/cli/explain.py).
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "lowlevel.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *const low_level_links = LOW_LEVEL_LINKS;
 

@@ -16,7 +16,8 @@
  * decides what happens where Python cannot look (launcher.c).
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "places.h"
+#include "scan.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * shim/config/settings.py (which configuration counts); the tests compare the two.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "places.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  * stand here. The time is UTC and computed by hand: the C library's gmtime() would read the file that TZ names.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>

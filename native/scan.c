@@ -8,7 +8,7 @@
  * second encoding: nothing else is left.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "scan.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* An ld.so.conf of any contents: the text of two files, of which the first may include the second. */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

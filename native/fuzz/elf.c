@@ -1,6 +1,6 @@
 /* A library of any contents, by the rules of both glibc generations. */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldwork.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A pattern and a name of any contents, a NUL between them. */
 #define _GNU_SOURCE
-#include "native.h"
+#include "ldcache.h"
 
 #include <fnmatch.h>
 #include <stdlib.h>

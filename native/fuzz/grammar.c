@@ -1,6 +1,6 @@
 /* A command line of any words, one a line: the first names the low-level runtime. */
 #define _GNU_SOURCE
-#include "native.h"
+#include "call.h"
 
 #include <stdlib.h>
 #include <string.h>

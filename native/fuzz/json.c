@@ -1,6 +1,6 @@
 /* JSON of any contents. */
 #define _GNU_SOURCE
-#include "native.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>

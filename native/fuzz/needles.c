@@ -1,6 +1,6 @@
 /* A file of needles, of any contents; the version is "fuzz". Paths in it are looked at, never opened. */
 #define _GNU_SOURCE
-#include "native.h"
+#include "scan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The note of a libcuda of any contents. */
 #define _GNU_SOURCE
-#include "native.h"
+#include "elffile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * all escapes, wherever they stand: where it finds a needle, the scan must have, too.
  */
 #define _GNU_SOURCE
-#include "native.h"
+#include "scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,6 +15,7 @@ HOOKS = NATIVE.parent / "hooks"
 FUZZ = NATIVE / "fuzz"
 TARGETS = sorted(path.stem for path in FUZZ.glob("*.c") if path.stem != "replay")
 FLAGS = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
+FLAGS += [f"-I{NATIVE}", f"-I{HOOKS}"]
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +23,14 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """All our C but the launcher's main(), with sanitizers."""
     place = tmp_path_factory.mktemp("core")
     sources = [path for top in (NATIVE, HOOKS) for path in top.glob("*.c") if path.name != "launcher.c"]
-    subprocess.run(["cc", *FLAGS, '-DSHIM_VERSION="fuzz"', f"-I{NATIVE}", "-c", *sources], cwd=place, check=True)
+    subprocess.run(["cc", *FLAGS, '-DSHIM_VERSION="fuzz"', "-c", *sources], cwd=place, check=True)
     return sorted(place.glob("*.o"))
 
 
 def run(target: str, core: list[Path], place: Path, *inputs: Path) -> subprocess.CompletedProcess[str]:
     program = place / target
     sources = [FUZZ / f"{target}.c", FUZZ / "replay.c", *core]
-    subprocess.run(["cc", *FLAGS, f"-I{NATIVE}", "-o", program, *sources, "-pthread"], check=True)
+    subprocess.run(["cc", *FLAGS, "-o", program, *sources, "-pthread"], check=True)
     return subprocess.run(
         [program, *inputs],
         env={"UBSAN_OPTIONS": "halt_on_error=1"},
@@ -63,7 +64,7 @@ def test_the_target_notices_a_scan_that_looks_at_no_escape(core: list[Path], tmp
     text = (NATIVE / "scan.c").read_text()
     assert text.count("if (hides(") == 1
     blind.write_text(text.replace("if (hides(", "if (false && hides("))
-    subprocess.run(["cc", *FLAGS, f"-I{NATIVE}", "-c", blind], cwd=tmp_path, check=True)
+    subprocess.run(["cc", *FLAGS, "-c", blind], cwd=tmp_path, check=True)
     others = [tmp_path / "scan.o", *(path for path in core if path.name != "scan.o")]
     inputs = (FUZZ / "corpus/scan").iterdir()
     assert run("scan", others, tmp_path, *inputs).returncode != 0

@@ -1,0 +1,243 @@
+/*
+ * What the files of the ld.so.cache share; ldcache.c explains how they work together.
+ *
+ * Results are 0 or a negative errno value where nothing else is said: -ENOMEM, -E2BIG (the root is over a limit),
+ * -ETIMEDOUT, -EMFILE. What is wrong with one file or directory of the image is no error: it is as if it were not there.
+ */
+#pragma once
+
+#include "arena.h"
+#include "elffile.h"
+#include "fault.h"
+#include "ldcache.h"
+#include "root.h"
+
+/* --- ldprofile.c: whose ldconfig is imitated -------------------------------------------------------------------------- */
+
+#define LD_EXTENSION_MAGIC 0xeaa42174u
+#define LD_NEWEST "ldconfig (GNU libc) stable release version 2.41"
+
+enum ld_family { LD_X86, LD_ARM, LD_POWER, LD_S390, LD_RISCV, LD_LOONG };
+
+struct ld_arch {
+    const char *triplet;
+    uint16_t machine;             /* e_machine of its libc */
+    uint8_t class;                /* 1: 32 bit, 2: 64 bit */
+    enum ld_family family;
+    bool unsigned_char;           /* ldconfig compares names as char */
+    const char *folders[9];       /* built-in directories of an unpatched glibc */
+};
+
+struct ld_profile {
+    const struct ld_arch *arch;
+    bool old;                     /* glibc <= 2.36: hwcap subdirectories, `dir=type` lines, a type found by need */
+    bool debian;                  /* Debian's built-in directories, and the dynamic loader's link is left alone */
+    bool found;                   /* the root has a libc that names its version */
+    char generator[160];
+};
+
+/* Decides for a root. It cannot fail: without any hint the newest rules are taken. */
+void ld_profile_find(const struct root *root, struct ld_profile *profile);
+
+/* Takes the rules from a generator text of LENGTH bytes. False: it is none. */
+bool ld_profile_name(struct ld_profile *profile, const char *generator, size_t length);
+
+/*
+ * glibc's comparison of library names: numbers by value, a number before a letter, letters as that machine's char.
+ * Negative, 0 or positive like strcmp.
+ */
+int ld_compare(const struct ld_arch *arch, const char *one, const char *two);
+
+/* The bit of a subdirectory for a part of a CPU family, glibc <= 2.36; 0: the name is none. */
+uint64_t ld_hwcap_bit(const struct ld_profile *profile, const char *name);
+
+/* --- what all work on ------------------------------------------------------------------------------------------------- */
+
+struct ld_entry {
+    const char *name;
+    const char *target;           /* text of a link */
+    const char *soname;           /* NULL: the file has none */
+    int flags;
+    uint8_t isa;
+    uint8_t type;                 /* DT_REG, DT_LNK, DT_DIR; 0: gone */
+    bool library, aout;
+    bool injected;                /* something is, or will be, mounted over it */
+    dev_t dev;                    /* identity, known for a.out files only */
+    ino_t ino;
+};
+
+struct ld_dir {
+    const char *path;             /* as spelled first: this is what the cache shows */
+    dev_t dev;
+    ino_t ino;
+    const char *hwcaps;           /* name of a glibc-hwcaps subdirectory, or NULL */
+    int type;                     /* libc type demanded by a `dir=type` line, 0: any */
+    bool injected;                /* a hook's folder, or files in it are mounted: a driver's libraries came here */
+    /* filled by ldlist.c */
+    int fd;
+    const struct ld_source *lent; /* a directory of the host, seen before it is mounted: this one, or one below it */
+    const char *below;
+    bool listed, foreign;
+    unsigned state;               /* the tree's state that the listing shows */
+    struct ld_entry *entries;     /* in readdir order */
+    size_t count, scanned, room;
+    uint32_t *table;              /* names to entries */
+    size_t mask;
+};
+
+/* One line of the cache. */
+struct ld_item {
+    const char *key, *value;
+    int flags;
+    unsigned isa;
+    uint64_t hwcap;
+    const char *hwcaps;
+};
+
+enum { LD_COMPAT, LD_FOLDERS, LD_DROP_INS };
+
+struct ld_drop_in {
+    dev_t dev;
+    ino_t ino;
+    bool valid;                   /* it is there and says what it should */
+    bool read;                    /* the root's configuration includes it */
+};
+
+struct ld_work {
+    const struct root *root;
+    const struct ld_profile *profile;
+    struct arena arena;
+    bool keep_links;              /* as in struct ld_options */
+    bool replace_empty;           /* likewise */
+    const struct ld_source *sources;
+    size_t source_count;
+    struct ld_dir **dirs;
+    size_t dir_count, dir_room;
+    const char **hwcaps;          /* every glibc-hwcaps name seen, used or not */
+    size_t hwcaps_count, hwcaps_room;
+    struct ld_item *items;
+    size_t item_count, item_room;
+    unsigned files;               /* configuration files read */
+    struct ld_drop_in drop_ins[LD_DROP_INS];
+    bool injecting;               /* the directories that are queued now are folders of the hook */
+    struct fault remark;          /* the first thing that did not stop the work but that people should know */
+    size_t names;                 /* directory entries kept */
+    unsigned state;               /* counts changes that a listing cannot show */
+    unsigned links_made, links_removed, links_refused;
+    struct ld_aout *aouts;
+};
+
+/* --- ldlent.c: what will be mounted ------------------------------------------------------------------------------------ */
+
+/*
+ * Writes where a link in FOLDER leads, by its text alone. target: the link's text; NULL: FOLDER itself.
+ * False: that does not fit.
+ */
+bool ld_lexical(const char *folder, const char *target, char *into, size_t room);
+
+/* What will be mounted over an inode of the root, NULL: nothing. */
+const struct ld_source *ld_source_over(const struct ld_work *work, dev_t dev, ino_t ino);
+
+/* What will be mounted at a normal path or above it, the nearest, NULL: nothing. *below is the rest of the path. */
+const struct ld_source *ld_source_above(const struct ld_work *work, const char *path, const char **below);
+
+/* Opens what is lent, or, where *below is not empty, what lies below it. Returns a descriptor, or errors of openat2. */
+int ld_source_open(const struct ld_source *source, const char *below, int flags);
+
+/* --- ldglob.c: patterns of include lines -------------------------------------------------------------------------------- */
+
+struct ld_matches {
+    struct ld_work *work;
+    const char **paths;
+    size_t count, room;
+};
+
+/* Finds the files of the root that a pattern with an absolute path names, in the order of their paths. */
+int ld_expand(struct ld_matches *matches, const char *pattern);
+
+/* --- ldconf.c: which directories, in which order ------------------------------------------------------------------------ */
+
+/* Reads a configuration file of the root and queues its directories. */
+int ld_conf_read(struct ld_work *work, const char *path);
+
+/* Forgets the directories that were queued; those of drop-ins that were read will be queued again. */
+void ld_conf_restart(struct ld_work *work);
+
+/* Queues the directories that the loader knows by itself. */
+int ld_conf_builtin(struct ld_work *work);
+
+/* Queues a directory as a line of the configuration names it. type: as in struct ld_dir. */
+int ld_conf_folder(struct ld_work *work, const char *path, int type);
+
+/* Puts a copy of a directory at the end of the list, unless the list has its inode. Returns 1 when it was new, else 0. */
+int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir);
+
+/* Queues a directory below a lent one, where the host has it. name: its path from there. hwcaps: as in struct ld_dir. */
+int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name, const char *hwcaps);
+
+/* --- ldlist.c: what the directories hold --------------------------------------------------------------------------------- */
+
+/* Lists the directories FROM..TO-1 of the work's list and looks into their files, by so many threads. */
+int ld_prepare(struct ld_work *work, size_t from, size_t to, unsigned threads);
+
+/* Finds out what an open regular file is: fills in ENTRY, with texts from the arena. */
+int ld_look(const struct ld_work *work, struct arena *arena, int fd, const struct stat *st, struct ld_entry *entry);
+
+/* Whether ldconfig looks at an entry of this name and type (DT_REG...) in this directory at all. */
+bool ld_wanted(const struct ld_work *work, const struct ld_dir *dir, const char *name, uint8_t type);
+
+/* The entry of a directory with this name, NULL: none. */
+struct ld_entry *ld_find(const struct ld_dir *dir, const char *name);
+
+/* Where the table of a directory has the name, or would have it: the number of an entry, from 1 on, or 0. */
+uint32_t *ld_slot(const struct ld_dir *dir, const char *name);
+
+/* FNV-1a of 32 bits. */
+uint32_t ld_hash(const char *name);
+
+/* --- ldscan.c: what ldconfig makes of it --------------------------------------------------------------------------------- */
+
+struct ld_lib {
+    const char *soname;
+    struct ld_entry *entry;
+    int flags;
+    unsigned isa;
+    bool link;
+};
+
+struct ld_walk {
+    struct ld_work *work;
+    struct ld_dir *dir;
+    struct ld_lib *libs;          /* in the order of first appearance */
+    size_t count;
+    uint32_t *table;              /* sonames to libs */
+    size_t mask;
+};
+
+/* Whether the directory's table shows the tree as it is now. */
+bool ld_trusted(const struct ld_walk *walk);
+
+/* Whether links of the directory may be changed. */
+bool ld_ours(const struct ld_walk *walk);
+
+/* Whether an error says something about this process and nothing about the tree. */
+bool ld_our_trouble(int error);
+
+/* The file that an entry leads to by links within its directory, NULL: only the kernel knows. */
+struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry);
+
+/* Searches the queued directories, which may queue more; fills work->items in ldconfig's order of insertion. */
+int ld_scan(struct ld_work *work, unsigned threads);
+
+/* --- ldlinks.c: soname links --------------------------------------------------------------------------------------------- */
+
+/*
+ * Makes dir/soname lead to the library. What cannot be done is left out, as by ldconfig. Returns 1 when the link is missing
+ * because nothing may be written there: then the cache has to name the file itself.
+ */
+int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib);
+
+/* --- ldencode.c: the file ------------------------------------------------------------------------------------------------ */
+
+/* Turns the work's items into the bytes of a cache, which live in the work's arena. */
+int ld_encode(struct ld_work *work, void **data, size_t *size);

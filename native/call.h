@@ -1,0 +1,41 @@
+/* grammar.c: the command lines of the low-level runtimes. */
+#pragma once
+
+#include "common.h"
+
+/* cffi: begin */
+
+enum grammar { RUNC, CRUN };
+
+/* What a command line says. A pointer is NULL where the command line does not say it. */
+struct call {
+    const char *verb;
+    int at;                 /* index of the verb in argv, 0 without one */
+    bool injects;           /* create, run or restore, and not only a question for help or version */
+    const char *bundle;     /* NULL also for runc's empty --bundle, which means the working directory too */
+    const char *config;     /* a file other than the bundle's config.json, relative to the working directory */
+    const char *process;    /* exec's process file, unless only a question is asked */
+    const char *resources;  /* update's file of resources, "-" for standard input, likewise */
+    const char *id;         /* the last operand; of exec the first */
+    const char *root;
+    const char *log;        /* a path that can be written to: never crun's journald: or syslog: */
+    const char *log_format;
+    const char *unknown;    /* an option before the verb that leaves open which word is the verb */
+    int devices;            /* entries of the devices array; they are a request where `injects` */
+    int kept;               /* entries of the kept array, the closing NULL not counted */
+};
+
+/* The grammar that the low-level runtime at PATH follows, by the last part of the path. Without a hint: RUNC. */
+enum grammar grammar_of(const char *path);
+
+/*
+ * Reads a command line.
+ * argc, argv: with argv[0].
+ * call: is filled; its texts point into argv. Where `unknown` is set, all words in front of the verb are kept.
+ * kept: gets argv without our --device options, and a closing NULL: room for argc + 1.
+ * devices: gets the values of these options, those in front of the verb first: room for argc.
+ * It cannot fail: an option that is in no table is the runtime's.
+ */
+void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices);
+
+/* cffi: end */

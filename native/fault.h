@@ -1,0 +1,19 @@
+/* fault.c: an error with a text for people. */
+#pragma once
+
+#include "common.h"
+
+/* cffi: begin */
+
+struct fault {
+    int code;        /* errno value, 0: no error */
+    char text[300];  /* one line, control characters replaced */
+};
+
+/* cffi: end */
+
+/* Fills in the code and the text, with what the code means at the end. Returns -code. FAULT may be NULL. */
+int fault_set(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same for a text that says what the code means. */
+int fault_say(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -1,0 +1,53 @@
+/* lowlevel.c: which low-level runtime a launcher executes. */
+#pragma once
+
+#include "common.h"
+
+#include <limits.h>
+
+#define LOW_LEVEL_LINKS "/etc/shim/low-level"
+
+/* cffi: begin */
+
+extern const char *const low_level_links; /* LOW_LEVEL_LINKS */
+
+/* The directories in which runtimes lie, whatever PATH says: podman calls with no PATH at all. */
+enum { PROGRAM_DIRECTORIES = 6 };
+extern const char *const program_directories[PROGRAM_DIRECTORIES];
+
+enum low_level_answer {
+    LOW_LEVEL_FOUND,
+    LOW_LEVEL_MISSING,   /* there is no link, or no program */
+    LOW_LEVEL_NO_LINK,   /* something else is in the link's place */
+    LOW_LEVEL_RELATIVE,  /* the link does not lead to an absolute path */
+    LOW_LEVEL_SELF,      /* the link leads to the launcher */
+};
+
+enum { LOW_LEVEL_PATH = 4096 }; /* PATH_MAX */
+
+struct low_level {
+    char path[LOW_LEVEL_PATH];    /* the runtime, or where a wrong link leads */
+    char link[LOW_LEVEL_PATH];    /* the link that was read */
+    char own[LOW_LEVEL_PATH];     /* found in the runtime's place: the launcher itself, "" if it was not met */
+    char wanted[LOW_LEVEL_PATH];  /* of a search without result: the names */
+};
+
+/*
+ * What the link for a launcher's name says. Whether the program is there and can be executed is not asked.
+ * root: "" for the machine's own files, else the directory before each path.
+ * name: last part of the launcher's argv[0].
+ * launcher: a path that leads to its file, below no root.
+ * out: `link` and, where there is one, `path` are filled.
+ */
+enum low_level_answer low_level_by_link(const char *root, const char *name, const char *launcher, struct low_level *out);
+
+/*
+ * What is found without a link, likewise. path: PATH of the process that calls the launcher, or NULL.
+ * out: `path`, or `own` and `wanted` are filled.
+ */
+enum low_level_answer low_level_by_search(const char *root, const char *name, const char *launcher, const char *path,
+                                          struct low_level *out);
+
+/* cffi: end */
+
+_Static_assert(LOW_LEVEL_PATH == PATH_MAX, "a path of the kernel's has that length at most");
