@@ -22,19 +22,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from shim.create.world import World
+    from shim.host.look import FileStatus
     from shim.host.podman_programs import Program
 
-_MAX_CMDLINE = 4 * 1024 * 1024
 _CONFIGURE = "`shim runtime configure --engine podman`"
 _IGNORE = 'or set sources.podman-annotations = "ignore"'
 _OWN_DEVICE = "ask with podman's own --device KIND=NAME"
 _FLAG = "or with podman --runtime-flag device=KIND=NAME run …"
 
 
-def find(*, precreate: bool, environ: Mapping[bytes, bytes], proc: str = "/proc") -> Origin:
+def find(world: World, *, precreate: bool, environ: Mapping[bytes, bytes], proc: str = "/proc") -> Origin:
     """The podman that calls.
 
     Arguments:
+        world: answers what lies at a path.
         precreate: whether the parent process is podman itself, not conmon.
         environ: the environment of the call: a user without root has a record below a directory that it names.
         proc: where proc(5) is, for tests.
@@ -43,18 +45,18 @@ def find(*, precreate: bool, environ: Mapping[bytes, bytes], proc: str = "/proc"
     """
     parent = f"{proc}/{posix.getppid()}"
     try:
-        path, status = _program(parent) if precreate else _by_conmon(parent)
+        path, status = _program(parent, world) if precreate else _by_conmon(parent, world)
     except (OSError, ValueError):
         # another engine, a person, or a program between conmon and the launcher
         return Origin(
             PODMAN_UNKNOWN,
-            f"{_name(parent)}, which calls, does not say which podman it belongs to",
+            f"{_name(parent, world)}, which calls, does not say which podman it belongs to",
             ways(precreate=precreate),
         )
     if precreate and not environ.get(b"HOME"):
-        environ = _environment(parent)  # podman hands none to its hooks
+        environ = _environment(parent, world)  # podman hands none to its hooks
     records = programs.records(rootful=identity.is_rootful(), environ=dict(environ))
-    return judge(path, status, records, ways(precreate=precreate))
+    return judge(path, status, records, ways(precreate=precreate), world)
 
 
 def ways(*, precreate: bool) -> str:
@@ -62,7 +64,7 @@ def ways(*, precreate: bool) -> str:
     return f"{_OWN_DEVICE}; {_IGNORE}" if precreate else f"{_OWN_DEVICE} {_FLAG}; {_IGNORE}"
 
 
-def judge(path: str, status: posix.stat_result, records: Iterable[str], otherwise: str) -> Origin:
+def judge(path: str, status: FileStatus, records: Iterable[str], otherwise: str, world: World) -> Origin:
     """What is known about a program.
 
     Arguments:
@@ -70,8 +72,10 @@ def judge(path: str, status: posix.stat_result, records: Iterable[str], otherwis
         status: of its file.
         records: the records to look in.
         otherwise: how to ask in another way, for the remedy.
+        world: answers what lies at a path.
     """
-    known: list[Program] = [program for file in records for program in programs.read(file)]
+    trust = world.trust(rootful=identity.is_rootful(), user=posix.geteuid())
+    known: list[Program] = [program for file in records for program in programs.read(file, world, trust)]
     for program in known:
         if program.is_file(status):
             version = programs.version_text(program.version)
@@ -91,43 +95,33 @@ def judge(path: str, status: posix.stat_result, records: Iterable[str], otherwis
     )
 
 
-def _by_conmon(parent: str) -> tuple[str, posix.stat_result]:
+def _by_conmon(parent: str, world: World) -> tuple[str, FileStatus]:
     """The podman that started conmon. Raises OSError or ValueError when the process names none."""
-    words = _read(f"{parent}/cmdline").split(b"\0")
+    words = world.content(f"{parent}/cmdline").split(b"\0")
     path = words[words.index(b"--exit-command") + 1]
     if not path.startswith(b"/"):
         raise ValueError("no absolute path")
-    return path.decode("utf-8", "surrogateescape"), posix.stat(path)
+    program = path.decode("utf-8", "surrogateescape")
+    return program, world.stat(program)
 
 
-def _program(process: str) -> tuple[str, posix.stat_result]:
+def _program(process: str, world: World) -> tuple[str, FileStatus]:
     """The program of a process: the very file that runs, even if another one has its path now. Raises OSError."""
-    status = posix.stat(f"{process}/exe")
-    return posix.readlink(f"{process}/exe").removesuffix(" (deleted)"), status
+    status = world.stat(f"{process}/exe")
+    return world.readlink(f"{process}/exe").removesuffix(" (deleted)"), status
 
 
-def _name(process: str) -> str:
+def _name(process: str, world: World) -> str:
     """What to call a process in a text."""
     try:
-        return f"the process {_read(f'{process}/comm').decode('utf-8', 'replace').strip()}"
+        return f"the process {world.content(f'{process}/comm').decode('utf-8', 'replace').strip()}"
     except OSError:
         return "a process that cannot be seen"
 
 
-def _environment(process: str) -> dict[bytes, bytes]:
+def _environment(process: str, world: World) -> dict[bytes, bytes]:
     try:
-        entries = _read(f"{process}/environ").split(b"\0")
+        entries = world.content(f"{process}/environ").split(b"\0")
     except OSError:
         return {}
     return {name: value for name, _, value in (entry.partition(b"=") for entry in entries)}
-
-
-def _read(path: str) -> bytes:
-    fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
-    try:
-        parts = []
-        while part := posix.read(fd, _MAX_CMDLINE):
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        posix.close(fd)

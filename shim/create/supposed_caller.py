@@ -37,19 +37,19 @@ class SupposedCaller(World):
         if kind == "environ" and argument == "CRI_O_EXTERNAL":
             return "1" if self._is_crio else ""
         if kind == "podman":
-            origin = _podman()
+            origin = _podman(self)
             return [origin.kind, origin.source, origin.remedy]
         return super()._look(kind, argument)
 
 
-def _podman() -> Origin:
+def _podman(world: World) -> Origin:
     path = shutil.which("podman")
     ways = podman_caller.ways(precreate=False)
     if path is None:
         return Origin(PODMAN_UNKNOWN, "there is no podman in PATH whose version could be known", ways)
     path = os.path.realpath(path)  # as podman gives conmon its path
     records = podman_programs.records(rootful=identity.is_rootful(), environ=posix.environ)
-    return podman_caller.judge(path, posix.stat(path), records, ways)
+    return podman_caller.judge(path, world.stat(path), records, ways, world)
 
 
 def supposed_id(annotations: object, bundle: str) -> str:

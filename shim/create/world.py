@@ -6,11 +6,12 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
     lstat, stat        what lies at a path                readlink   the text of a symbolic link
     read               status and text of a small file    getxattr   an extended attribute
     access             whether we may execute a file      index      whether an index counts
-    environ            a variable of the call             podman     which podman calls
+    environ            a variable of the call             content    whether a file could be read
     settings, specs    the configuration; the edits behind device names
+    podman             which podman calls
 
-An answer is a plain value; the number of an error (errno(3)) stands for an OSError. `settings` and `specs` are answered
-from files, and each of these files is asked about as well, so that the trace names every path that was looked at.
+An answer is a plain value; the number of an error (errno(3)) stands for an OSError. The last three are answered from
+files, and each of these files is asked about as well, so that the trace names every path that was looked at.
 
 Settings and specs come from the index, which costs the opening of one file, or from the files themselves. What was read
 from files is left for the next create by `save`, which is no part of a decision.
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     Trace = list[tuple[str, Any, Any]]
 
 _MAX_READ = 64 * 1024  # bytes of a small file
+_MAX_CONTENT = 4 * 1024 * 1024  # bytes: the longest command line or environment of a process (execve(2))
 _STATUS = ("st_mode", "st_ino", "st_dev", "st_uid", "st_gid", "st_size", "st_rdev", "st_mtime_ns", "st_ctime_ns")
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 _EINVAL = 22
@@ -111,6 +113,19 @@ class World:
         """
         numbers, text = self._ask("read", path)
         return Status(numbers), text
+
+    def content(self, path: str) -> bytes:
+        """What a file holds, for an answer that a World makes of it. Raises OSError.
+
+        The trace keeps only whether it could be read: the environment of a process may hold secrets.
+        """
+        try:
+            content = _content(path)
+        except OSError as error:
+            self._answers["content", path] = error.errno or _EINVAL
+            raise
+        self._answers["content", path] = True
+        return content
 
     def node(self, path: str) -> Node | None:
         """The device node at a path, as shim.host.nodes.lookup."""
@@ -211,6 +226,8 @@ class World:
             return self._settings()
         if kind == "specs":
             return self._specs(argument)
+        if kind == "podman":
+            return self._podman(argument)
         try:
             return _LOOKS[kind](argument)
         except OSError as error:
@@ -237,6 +254,12 @@ class World:
                 return plan.find(names, self.served(), driver_only)
         except CdiError as error:
             return error
+
+    def _podman(self, stage: str) -> list[str]:
+        from shim.create import podman_caller  # late: only podman's containers that ask by annotation need it
+
+        origin = podman_caller.find(self, precreate=stage == "precreate", environ=posix.environ)
+        return [origin.kind, origin.source, origin.remedy]
 
     def _load(self) -> tuple[Settings, Served]:
         """The configuration and the devices that go with it, from the index if it counts. Raises CdiError."""
@@ -298,11 +321,15 @@ def _read(path: str) -> tuple[list[int], str]:
     return _numbers(status), text
 
 
-def _podman(stage: str) -> list[str]:
-    from shim.create import podman_caller  # late: only podman's containers that ask by annotation need it
-
-    origin = podman_caller.find(precreate=stage == "precreate", environ=posix.environ)
-    return [origin.kind, origin.source, origin.remedy]
+def _content(path: str) -> bytes:
+    fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        parts = []
+        while part := posix.read(fd, _MAX_CONTENT):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        posix.close(fd)
 
 
 _LOOKS = {
@@ -313,5 +340,4 @@ _LOOKS = {
     "access": lambda path: posix.access(path, posix.X_OK, effective_ids=True),
     "read": _read,
     "environ": lambda name: posix.environ.get(name.encode(), b"").decode("utf-8", "surrogateescape"),
-    "podman": _podman,
 }

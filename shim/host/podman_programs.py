@@ -27,6 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from shim.host.look import FileStatus, Look
+
 SYSTEM_FILE = "/var/lib/shim/podman-programs"
 TAKES_NO_IMAGE_ANNOTATIONS = (4, 6)  # first version that leaves out the annotations of an image's manifest
 _CAP = 65536  # bytes of a record
@@ -44,12 +46,12 @@ class Program:
 
     __slots__ = ("dev", "ino", "mtime_ns", "path", "size", "version")
 
-    def __init__(self, status: posix.stat_result, version: tuple[int, ...], path: str) -> None:
+    def __init__(self, status: FileStatus, version: tuple[int, ...], path: str) -> None:
         self.dev, self.ino, self.size, self.mtime_ns = _identity(status)
         self.version = version
         self.path = path
 
-    def is_file(self, status: posix.stat_result) -> bool:
+    def is_file(self, status: FileStatus) -> bool:
         """Whether a file with this status is the program."""
         return (self.dev, self.ino, self.size, self.mtime_ns) == _identity(status)
 
@@ -119,10 +121,16 @@ def known_version(status: posix.stat_result, files: Iterable[str] | None = None)
     return ()
 
 
-def read(file: str) -> list[Program]:
-    """The programs of a record, none where it is missing, cannot be read, or could have been written by others."""
+def read(file: str, look: Look = posix, trust: Trust | None = None) -> list[Program]:
+    """The programs of a record, none where it is missing, cannot be read, or could have been written by others.
+
+    Arguments:
+        file: the record.
+        look: answers what lies at a path.
+        trust: judges the system's record; by default for whoever we are.
+    """
     try:
-        return parse(_read(file)) if _counts(file) else []
+        return parse(_read(file)) if _counts(file, look, trust or Trust(look=look)) else []
     except (OSError, ValueError):
         return []
 
@@ -147,15 +155,16 @@ def parse(content: str) -> list[Program]:
     return programs
 
 
-def _identity(status: posix.stat_result) -> tuple[int, int, int, int]:
+def _identity(status: FileStatus) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _counts(file: str) -> bool:
+def _counts(file: str, look: Look, trust: Trust) -> bool:
     """Whether only root, or the user whose record it is, could have written the file. Raises OSError."""
     if file == SYSTEM_FILE:
-        return Trust().objection(file) == ""
-    return is_ours(file.rpartition("/")[0])  # `shim` in the user's state directory, which others may pass through
+        return trust.objection(file) == ""
+    look.lstat(file)
+    return is_ours(file.rpartition("/")[0], look)  # `shim` in the user's state directory, which others may pass through
 
 
 def _read(file: str) -> str:

@@ -17,7 +17,9 @@ import pytest
 
 from shim.base.findings import CdiError
 from shim.cdi import index
+from shim.create.annotation_origin import MANAGER
 from shim.create.bundle import Bundle
+from shim.create.engine_annotations import OWN
 from shim.create.invocation import Invocation
 from shim.create.question import Question
 from shim.create.recipe import Decision, decide
@@ -26,6 +28,7 @@ from shim.create.world import World
 Json = dict[str, Any]
 
 KIND = "acme.example/gpu"
+ID = "4f6c0c2b7d1e"  # of the container, and the name of its bundle, as under every engine
 NULL = {"path": "/dev/null"}
 
 
@@ -96,7 +99,7 @@ class Case(NamedTuple):
         config: the decoded config.json, or its text; None for no file.
         devices: values of --device.
         settings: lines of the configuration beyond those of every scene.
-        verb, unknown, rootful: of the call.
+        verb, unknown, rootful, environ: of the call.
         prepare: changes the scene before the create.
         ids: of what create warns of, and of why it refuses, in this order.
     """
@@ -107,6 +110,7 @@ class Case(NamedTuple):
     verb: str = "create"
     unknown: str = ""
     rootful: bool = True
+    environ: dict[str, str] | None = None
     prepare: Callable[[Scene], object] | None = None
     ids: str = ""
 
@@ -116,7 +120,7 @@ class Scene:
 
     def __init__(self, directory: Path, launcher: Path, case: Case) -> None:
         self.directory, self.launcher, self.case = directory, launcher, case
-        self.bundle, self.specs = directory / "bundle", directory / "cdi"
+        self.bundle, self.specs = directory / ID, directory / "cdi"
         self.config, self.settings = self.bundle / "config.json", directory / "config.toml"
         self.log = directory / "log"
         for path in (self.bundle / "rootfs/etc", self.specs, directory / "open", directory / "low"):
@@ -132,9 +136,12 @@ class Scene:
         self.low.symlink_to("/bin/true")
         text = json.dumps(SPEC).replace("LAUNCHER", str(launcher)).replace("HERE", str(directory))
         (self.specs / "gpu.json").write_text(text)
-        self.settings.write_text(
-            f'[log]\nfile = "{self.log}"\n[cdi]\nspec-dirs = ["{self.specs}"]\ndefault-kind = "{KIND}"\n{case.settings}'
-        )
+        settings = case.settings
+        if _PODMAN not in settings:  # in the precreate stage every caller is a podman, of a version that is not known
+            head, sources, tail = settings.partition("[sources]\n")
+            settings = f'{head}{sources or "[sources]"}\n{_PODMAN} = "any"\n{tail}'
+        cdi = f'[cdi]\nspec-dirs = ["{self.specs}"]\ndefault-kind = "{KIND}"\n'
+        self.settings.write_text(f'[log]\nfile = "{self.log}"\n{cdi}{settings}')
         if case.config is not None:
             self.write(case.config)
         if case.prepare:
@@ -147,17 +154,18 @@ class Scene:
 
     def words(self) -> list[str]:
         """What the launcher hands to Python."""
-        words = [f"low={self.low}", "name=shim", f"self={self.launcher}", f"verb={self.case.verb}", "id=c1"]
+        words = [f"low={self.low}", "name=shim", f"self={self.launcher}", f"verb={self.case.verb}", f"id={ID}"]
         words += [f"bundle={self.bundle}", *(f"device={device}" for device in self.case.devices)]
         return [*words, *([f"unknown={self.case.unknown}"] if self.case.unknown else []), "--", "true"]
 
     def environment(self) -> dict[str, str]:
         """The environment of the create."""
-        return {**os.environ, "SHIM_CONFIG": str(self.settings)}
+        return {**os.environ, "SHIM_CONFIG": str(self.settings), **(self.case.environ or {})}
 
     def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let this process be the create."""
-        monkeypatch.setitem(posix.environ, b"SHIM_CONFIG", os.fsencode(self.settings))
+        for name, value in {"SHIM_CONFIG": str(self.settings), **(self.case.environ or {})}.items():
+            monkeypatch.setitem(posix.environ, name.encode(), value.encode())
 
     def question(self) -> Question:
         """The question of the create."""
@@ -211,11 +219,24 @@ def _with_all(scene: Scene) -> None:
     scene.write(asking("1", process={"env": ["PATH=/bin", "DRIVER=1", "VISIBLE=void", "GPU=1"], "cwd": "/"}))
 
 
+_PODMAN = "podman-annotations"
+_CRIO: dict[str, Any] = {"environ": {"CRI_O_EXTERNAL": "1"}}  # as it calls
+
+
+def _annotated(annotations: Json) -> Json:
+    return asking() | {"annotations": {"cdi.k8s.io/x": f"{KIND}=1", **annotations}}
+
+
 _ANY = '[sources]\nenvironment = "any"\nmounts = "any"\nvariables = {VISIBLE = "acme.example/gpu"}\n'
 _PRIVILEGED = _ANY.replace('"any"', '"privileged"')
 _ONE_DEVICE = {"type": "c", "major": 1, "minor": 3, "path": "/dev/null"}
 _MOUNT = {"destination": "/var/run/nvidia-container-devices/1", "source": "/dev/null", "type": "bind"}
-_SANDBOX = {"cdi.k8s.io/x": f"{KIND}=0"}
+_SANDBOX = {"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": ID}
+_CRIO_SANDBOX = {
+    MANAGER: "cri-o",
+    "io.kubernetes.cri-o.ContainerType": "sandbox",
+    "io.kubernetes.cri-o.SandboxID": ID,
+}
 
 CASES: dict[str, Case] = {
     # nothing asks
@@ -232,9 +253,22 @@ CASES: dict[str, Case] = {
     "a misspelt member, and no request": Case({"Process": {}}),
     "restore, and no request": Case({}, verb="restore"),
     # sandboxes
-    "a sandbox of containerd": Case({"annotations": {**_SANDBOX, "io.kubernetes.cri.container-type": "sandbox"}}),
-    "a sandbox of CRI-O": Case({"annotations": {**_SANDBOX, "io.kubernetes.cri-o.ContainerType": "sandbox"}}),
-    "a container of a pod": Case(asking("0") | {"annotations": {**_SANDBOX, "io.kubernetes.cri.container-type": "x"}}),
+    "a sandbox of containerd": Case(_annotated(_SANDBOX)),
+    "a sandbox of CRI-O": Case(_annotated(_CRIO_SANDBOX), **_CRIO),
+    "a container that calls itself a sandbox": Case(_annotated({**_SANDBOX, "io.kubernetes.cri.sandbox-id": "other"})),
+    # engines
+    "an annotation of a Pod of CRI-O": Case(_annotated({MANAGER: "cri-o"}), **_CRIO, ids="REQUEST_IGNORED"),
+    "an annotation of a container of CRI-O": Case(
+        _annotated({MANAGER: "cri-o", OWN: json.dumps({"cdi.k8s.io/x": f"{KIND}=1"})}), **_CRIO
+    ),
+    "an annotation under an unknown podman": Case(
+        _annotated({MANAGER: "libpod"}), settings=f'[sources]\n{_PODMAN} = "refuse"\n', ids="REQUEST_ORIGIN"
+    ),
+    "an annotation under an unknown podman, ignored": Case(
+        _annotated({MANAGER: "libpod"}), settings=f'[sources]\n{_PODMAN} = "ignore"\n', ids="REQUEST_IGNORED"
+    ),
+    "an annotation under any podman": Case(_annotated({MANAGER: "libpod"})),
+    "a label of nerdctl": Case({"annotations": {"cdi.k8s.io/nerdctl/x": f"{KIND}=1"}}, ids="REQUEST_ORIGIN"),
     # files that are no config.json
     "no file": Case(None),
     "no file, and --device": Case(None, ("0",), ids="CONFIG_JSON"),

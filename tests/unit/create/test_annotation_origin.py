@@ -31,6 +31,7 @@ from shim.create.annotation_origin import (
 )
 from shim.create.annotation_origin import heed as heed_config
 from shim.create.engine_annotations import OWN
+from shim.create.world import World
 from shim.host import podman_programs
 
 NAME = "vendor.test/class=dev0"
@@ -154,7 +155,7 @@ def called_by(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]
 
 
 def find(stage: str = "create", home: bytes = b"") -> Origin:
-    return podman_caller.find(precreate=stage == "precreate", environ={b"HOME": home} if home else {})
+    return podman_caller.find(World(), precreate=stage == "precreate", environ={b"HOME": home} if home else {})
 
 
 def test_the_podman_that_started_conmon_is_known_by_its_record(
@@ -447,4 +448,4 @@ def test_the_origin_says_what_it_goes_by() -> None:
     assert of({}, CLIENT_CALLER).kind == CLIENT
     assert "CRI_O_EXTERNAL=1" in of({}, CRIO_CALLER).source
     assert of({MANAGER: ""}, OLD).source == "/usr/bin/podman is podman 4.3.1"
-    assert podman_caller.find(precreate=False, environ={}, proc="/nonexistent").kind == PODMAN_UNKNOWN
+    assert podman_caller.find(World(), precreate=False, environ={}, proc="/nonexistent").kind == PODMAN_UNKNOWN

@@ -122,7 +122,8 @@ class Beside(World):
 index._FRESH_NS = 0
 traces = []
 for scene in json.load(sys.stdin):
-    posix.environ[b"SHIM_CONFIG"] = scene["settings"].encode()
+    posix.environ.pop(b"CRI_O_EXTERNAL", None)
+    posix.environ.update({name.encode(): value.encode() for name, value in scene["environ"].items()})
     call = Invocation(scene["words"])
     question = Question(call, Bundle(call.config), rootful=identity.is_rootful())
     for _ in ("cold", "warm"):
@@ -134,6 +135,7 @@ for scene in json.load(sys.stdin):
         world.save()
 json.dump(traces, sys.stdout)
 """
+PATHS = ("lstat", "stat", "readlink", "read", "content", "getxattr", "access", "index")  # kinds of questions
 WATCHED = ("/etc/", "/dev/", "/sys/", "/proc/", "/run/")
 TRACED = [
     "an annotation",
@@ -153,13 +155,23 @@ TRACED = [
     "a configuration that is gone",
     "a spec directory that is gone",
     "a sandbox of containerd",
+    "a container that calls itself a sandbox",
+    "an annotation of a Pod of CRI-O",
+    "an annotation under an unknown podman",
     "an empty object",
 ]
 
 
 def _strace(scenes: list[Scene], directory: Path, *before: str, beside: bool = False, **env: str) -> list[Json]:
     """Each decision: the paths that it looked at, those that its trace names, and why it is refused."""
-    asked = [{"settings": str(scene.settings), "words": scene.words(), "beside": beside} for scene in scenes]
+    asked = [
+        {
+            "environ": {"SHIM_CONFIG": str(scene.settings), **(scene.case.environ or {})},
+            "words": scene.words(),
+            "beside": beside,
+        }
+        for scene in scenes
+    ]
     log = directory / "strace"
     strace = ["strace", "-f", "-y", "-qq", "-e", "trace=%file,getdents64", "-e", "signal=none", "-o", str(log)]
     modules = str(Path(sys.modules["shim"].__file__ or "").parent.parent)
@@ -176,7 +188,7 @@ def _strace(scenes: list[Scene], directory: Path, *before: str, beside: bool = F
     for part in log.read_text().split('"/shim-test/begin"')[1:]:
         looked = [_path(line) for line in part.partition('"/shim-test/end"')[0].splitlines()[1:-1]]
         trace, refusal = json.loads(done.stdout)[len(found)]
-        named = {argument[0] if kind == "getxattr" else argument for kind, argument, _ in trace if kind != "specs"}
+        named = {argument[0] if kind == "getxattr" else argument for kind, argument, _ in trace if kind in PATHS}
         found.append({"looked": [path for path in looked if path], "named": named, "refusal": refusal})
     return found
 
