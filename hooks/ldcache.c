@@ -4,7 +4,7 @@
  *     profile     whose ldconfig             ldprofile.c
  *     directories ld.so.conf, built-in ones  ldconf.c, ldglob.c
  *     lent        what will be mounted       ldlent.c
- *     listing     names, files, link texts   ldlist.c, elf.c, elffile.c
+ *     listing     names, files, link texts   ldlist.c, lddir.c, elf.c, elffile.c
  *     search      links, entries             ldscan.c, ldlinks.c
  *     encode      order, strings, file       ldencode.c
  *

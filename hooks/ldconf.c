@@ -313,7 +313,7 @@ static int read_file(struct ld_work *work, const char *path, const struct readin
     if (fd == -EXDEV && !work->remark.code)
         fault_set(&work->remark, EXDEV, "%s is not read", path);
     if (fd < 0 || being_read(by, &st))
-        return ld_our_trouble(fd) ? fd : 0;  /* missing, a directory, a FIFO, on another mount: as if it were empty */
+        return ld_is_fatal(fd) ? fd : 0;  /* missing, a directory, a FIFO, on another mount: as if it were empty */
     if (++work->files > CONF_FILES || file.depth > CONF_DEPTH || st.st_size > CONF_SIZE)
         return -E2BIG;
     file.dev = st.st_dev;

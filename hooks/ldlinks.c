@@ -79,8 +79,8 @@ static int judge_by_kernel(const struct ld_walk *walk, const char *file, const c
     struct stat file_st, link_st, own_st;
     int found = root_stat(root, link, &link_st), own = root_lstat(root, link, &own_st);
 
-    if (ld_our_trouble(found) || ld_our_trouble(own))
-        return ld_our_trouble(found) ? found : own;
+    if (ld_is_fatal(found) || ld_is_fatal(own))
+        return ld_is_fatal(found) ? found : own;
     if (!found) {
         if (root_stat(root, file, &file_st))
             return LEAVE;

@@ -72,31 +72,6 @@ bool ld_wanted(const struct ld_work *work, const struct ld_dir *dir, const char 
 
 /* ---- listing ---- */
 
-uint32_t ld_hash(const char *name)
-{
-    uint32_t value = 2166136261u;
-
-    while (*name)
-        value = (value ^ (unsigned char)*name++) * 16777619u;
-    return value;
-}
-
-uint32_t *ld_slot(const struct ld_dir *dir, const char *name)
-{
-    size_t at = ld_hash(name) & dir->mask;
-
-    while (dir->table[at] && strcmp(dir->entries[dir->table[at] - 1].name, name))
-        at = (at + 1) & dir->mask;
-    return &dir->table[at];
-}
-
-struct ld_entry *ld_find(const struct ld_dir *dir, const char *name)
-{
-    uint32_t at = dir->table ? *ld_slot(dir, name) : 0;
-
-    return at ? &dir->entries[at - 1] : NULL;
-}
-
 static int add_name(struct ld_work *work, struct ld_dir *dir, const char *name, uint8_t type)
 {
     if (++work->names > NAMES)

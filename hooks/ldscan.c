@@ -16,8 +16,6 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { HOPS = 40 };
-
 struct ld_aout {
     struct ld_aout *next;
     dev_t dev;
@@ -26,30 +24,6 @@ struct ld_aout {
 };
 
 /* ---- one directory, in ldconfig's order ---- */
-
-bool ld_trusted(const struct ld_walk *walk)
-{
-    return walk->dir->state == walk->work->state;
-}
-
-/* Not in a directory of another mount, where the root has `one_mount`; and not when the work is in vain, as something that
- * it needs will be covered. */
-bool ld_ours(const struct ld_walk *walk)
-{
-    if (walk->work->root->covers && walk->work->root->covers->met)
-        return false;
-    return !walk->dir->lent && (!walk->dir->foreign || !walk->work->root->one_mount);
-}
-
-struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry)
-{
-    for (int hops = 0; entry && entry->type == DT_LNK && hops < HOPS; hops++) {
-        if (!entry->target || strchr(entry->target, '/') || !strcmp(entry->target, ".") || !strcmp(entry->target, ".."))
-            return NULL;
-        entry = ld_find(dir, entry->target);
-    }
-    return entry && entry->type == DT_REG ? entry : NULL;
-}
 
 static int queue_subdirectory(struct ld_walk *walk, const char *path, const struct stat *st)
 {
@@ -65,11 +39,6 @@ static void remove_stale(struct ld_walk *walk, struct ld_entry *entry)
         return;
     walk->work->links_removed++;
     entry->type = 0;
-}
-
-bool ld_our_trouble(int error)
-{
-    return error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN;
 }
 
 /*
@@ -107,7 +76,7 @@ static int look_behind(struct ld_walk *walk, struct ld_entry *entry, struct ld_e
     cleanup_fd int fd = root_regular(walk->work->root, path, &st);
     if (fd >= 0)
         return ld_look(walk->work, &walk->work->arena, fd, &st, what);
-    if (ld_our_trouble(fd))
+    if (ld_is_fatal(fd))
         return fd;
     cleanup_fd int lent = st.st_mode ? -ENOENT : open_lent(walk->work, walk->dir, entry, &st);
     if (lent >= 0)

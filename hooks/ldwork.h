@@ -12,6 +12,8 @@
 #include "ldcache.h"
 #include "root.h"
 
+#include <errno.h>
+
 /* --- ldprofile.c: whose ldconfig is imitated -------------------------------------------------------------------------- */
 
 #define LD_EXTENSION_MAGIC 0xeaa42174u
@@ -127,6 +129,12 @@ struct ld_work {
     struct ld_aout *aouts;
 };
 
+/* Whether an error ends the work: it says something about this process, and nothing about the tree. */
+static inline bool ld_is_fatal(int error)
+{
+    return error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN;
+}
+
 /* --- ldlent.c: what will be mounted ------------------------------------------------------------------------------------ */
 
 /*
@@ -186,16 +194,7 @@ int ld_look(const struct ld_work *work, struct arena *arena, int fd, const struc
 /* Whether ldconfig looks at an entry of this name and type (DT_REG...) in this directory at all. */
 bool ld_wanted(const struct ld_work *work, const struct ld_dir *dir, const char *name, uint8_t type);
 
-/* The entry of a directory with this name, NULL: none. */
-struct ld_entry *ld_find(const struct ld_dir *dir, const char *name);
-
-/* Where the table of a directory has the name, or would have it: the number of an entry, from 1 on, or 0. */
-uint32_t *ld_slot(const struct ld_dir *dir, const char *name);
-
-/* FNV-1a of 32 bits. */
-uint32_t ld_hash(const char *name);
-
-/* --- ldscan.c: what ldconfig makes of it --------------------------------------------------------------------------------- */
+/* --- lddir.c: one directory and its table ---------------------------------------------------------------------------- */
 
 struct ld_lib {
     const char *soname;
@@ -214,17 +213,25 @@ struct ld_walk {
     size_t mask;
 };
 
+/* The entry of a directory with this name, NULL: none. */
+struct ld_entry *ld_find(const struct ld_dir *dir, const char *name);
+
+/* Where the table of a directory has the name, or would have it: the number of an entry, from 1 on, or 0. */
+uint32_t *ld_slot(const struct ld_dir *dir, const char *name);
+
+/* FNV-1a of 32 bits. */
+uint32_t ld_hash(const char *name);
+
+/* The file that an entry leads to by links within its directory, NULL: only the kernel knows. */
+struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry);
+
 /* Whether the directory's table shows the tree as it is now. */
 bool ld_trusted(const struct ld_walk *walk);
 
 /* Whether links of the directory may be changed. */
 bool ld_ours(const struct ld_walk *walk);
 
-/* Whether an error says something about this process and nothing about the tree. */
-bool ld_our_trouble(int error);
-
-/* The file that an entry leads to by links within its directory, NULL: only the kernel knows. */
-struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry);
+/* --- ldscan.c: what ldconfig makes of it --------------------------------------------------------------------------------- */
 
 /* Searches the queued directories, which may queue more; fills work->items in ldconfig's order of insertion. */
 int ld_scan(struct ld_work *work, unsigned threads);

@@ -22,7 +22,7 @@
  *                    and the kind of an ELF file go into the cache, of libc.so.6 also the version in its banner. Never
  *                    on a file system that shows the kernel's state (is_kernel_view).
  *
- * rootwrite.c has what changes a tree.
+ * rootpath.c resolves one path, rootwrite.c changes a tree, cover.c knows what will be mounted.
  */
 #define _GNU_SOURCE
 #include "root.h"
@@ -36,42 +36,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
-
-enum { RACES = 64 };  /* openat2 fails with EAGAIN when a rename elsewhere disturbed a `..`; so many are an attack */
-
-static int resolve(int from, const char *path, int flags, uint64_t resolve_flags)
-{
-    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC), .resolve = resolve_flags};
-
-    for (int turn = 0; turn < RACES; turn++) {
-        long fd = syscall(SYS_openat2, from, path, &how, sizeof how);
-        if (fd >= 0)
-            return (int)fd;
-        if (errno != EAGAIN && errno != EINTR)
-            return -errno;
-    }
-    return -EAGAIN;
-}
-
-static int64_t now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
-}
-
-void root_limit(struct root *root, unsigned milliseconds)
-{
-    root->deadline = now() + milliseconds * 1000000LL;
-}
-
-int root_late(const struct root *root)
-{
-    return root->deadline && now() > root->deadline ? -ETIMEDOUT : 0;
-}
 
 int root_open(struct root *root, const char *path, struct fault *fault)
 {
@@ -85,7 +50,7 @@ int root_open(struct root *root, const char *path, struct fault *fault)
         return fault_set(fault, errno, "cannot look at the root %s", path);
     if (mine.st_dev == system.st_dev && mine.st_ino == system.st_ino)
         return fault_say(fault, EPERM, "%s is this system's own root directory, not a container's", path);
-    cleanup_fd int probe = resolve(fd, ".", O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+    cleanup_fd int probe = root_openat2(fd, ".", O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
     if (probe == -EPERM)  /* how old seccomp filters answer an unknown call */
         probe = -ENOSYS;
     if (probe == -ENOSYS)
@@ -103,17 +68,10 @@ void root_close(struct root *root)
     root->fd = -1;
 }
 
-int root_resolve(const struct root *root, const char *path, int flags)
-{
-    int late = root_late(root);
-
-    return late ? late : resolve(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-}
-
 int root_at(const struct root *root, const char *path, int flags, uint64_t more)
 {
     int late = root_late(root);
-    int fd = late ? late : resolve(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | more);
+    int fd = late ? late : root_openat2(root->fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | more);
 
     if (!root->covers || (fd < 0 && fd != -ENOENT))
         return fd;
@@ -140,11 +98,6 @@ int root_stat(const struct root *root, const char *path, struct stat *st)
 int root_lstat(const struct root *root, const char *path, struct stat *st)
 {
     return stat_by(root, path, O_NOFOLLOW, st);
-}
-
-int root_below(int directory, const char *path, int flags)
-{
-    return resolve(directory, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
 int root_directory(const struct root *root, const char *path, bool *foreign)
@@ -204,7 +157,7 @@ int root_config(const struct root *root, const char *path, bool follow, struct s
 int root_entry(int directory, const char *name, bool foreign, struct stat *st, bool *mounted)
 {
     if (!foreign) {
-        cleanup_fd int fd = resolve(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+        cleanup_fd int fd = root_openat2(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
                       RESOLVE_BENEATH | RESOLVE_NO_XDEV);
         if (fd >= 0) {
             if (fstat(fd, st))
@@ -221,7 +174,7 @@ int root_entry(int directory, const char *name, bool foreign, struct stat *st, b
             *mounted = true;
     }
     /* Others may exchange what is mounted here. */
-    cleanup_fd int pinned = resolve(directory, name, O_PATH | O_NOFOLLOW, RESOLVE_BENEATH);
+    cleanup_fd int pinned = root_openat2(directory, name, O_PATH | O_NOFOLLOW, RESOLVE_BENEATH);
     return pinned < 0 ? pinned : reopen(pinned, st);
 }
 

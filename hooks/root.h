@@ -1,5 +1,5 @@
 /*
- * root.c, rootwrite.c, cover.c: the handle through which a container's root is read and changed.
+ * rootpath.c, root.c, rootwrite.c, cover.c: the handle through which a container's root is read and changed.
  *
  * Paths are those of the container, absolute or relative to the root, and resolved below it by openat2. All functions
  * that take a path return -ETIMEDOUT after the deadline; all but root_resolve return -EXDEV for what will be covered by a
@@ -71,10 +71,13 @@ int root_late(const struct root *root);
 
 /* --- opening: each returns a descriptor ------------------------------------------------------------------------------ */
 
-/* openat2 below the root, whatever will be mounted over it. */
+/* openat2 from an open directory; flags and RESOLVE as there. -EAGAIN: directories on the way were renamed all the time. */
+int root_openat2(int from, const char *path, int flags, uint64_t resolve);
+
+/* The same below the root, whatever will be mounted over the path. */
 int root_resolve(const struct root *root, const char *path, int flags);
 
-/* The same with covers; RESOLVE: more flags of openat2. */
+/* The same where covers count; RESOLVE: more flags. */
 int root_at(const struct root *root, const char *path, int flags, uint64_t resolve);
 
 /* A directory, to list it. *foreign: a mount point lies on the way to it. */

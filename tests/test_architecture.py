@@ -1,8 +1,12 @@
-"""Imports point one way. What Rust's crates would enforce, this file does."""
+"""Imports point one way, and no files depend on each other in a circle: what Rust's crates would enforce."""
 
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -32,10 +36,18 @@ def _modules() -> list[tuple[str, Path]]:
     )
 
 
-def _imported(path: Path) -> set[str]:
-    """Modules of ours that a file imports, without the leading "shim."."""
+def _nodes(tree: ast.AST, *, with_types: bool) -> Iterator[ast.AST]:
+    """The nodes of a module; without `with_types`, without what only a type checker sees."""
+    for node in ast.iter_child_nodes(tree):
+        if with_types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _nodes(node, with_types=with_types)
+
+
+def _imported(path: Path, *, with_types: bool = True) -> set[str]:
+    """Modules of ours that a file imports, at once or late, without the leading "shim."."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _nodes(ast.parse(path.read_text()), with_types=with_types):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -74,3 +86,81 @@ def test_modules_stay_short() -> None:
     """Up to 350 lines is the rule, 400 the end; tables of data are no reason, they go into a module of their own."""
     long = {module: len(path.read_text().splitlines()) for module, path in _modules()}
     assert {module: lines for module, lines in long.items() if lines > 400} == {}
+
+
+# --- no circles ---------------------------------------------------------------------------------------------------
+
+Graph = dict[str, set[str]]
+
+
+def circle(graph: Graph) -> list[str]:
+    """The files of a circle, the first one also last; none: []."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [str(name) for name in error.args[1]]
+    return []
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        pytest.param({"a": {"b", "c"}, "b": {"c"}, "c": set()}, set(), id="none"),
+        pytest.param({"a": {"b"}, "b": {"a"}}, {"a", "b"}, id="two files"),
+        pytest.param(
+            {"x": {"a"}, "a": {"b"}, "b": {"c"}, "c": {"a"}}, {"a", "b", "c"}, id="three, and one before them"
+        ),
+    ],
+)
+def test_a_circle_is_found(graph: Graph, expected: set[str]) -> None:
+    assert set(circle(graph)) == expected
+
+
+C_FILES = sorted((*(TOP / "native").glob("*.c"), *(TOP / "hooks").glob("*.c")))
+
+
+def calls(sources: list[Path], directory: Path) -> Graph:
+    """C file -> the files whose functions and variables it uses, by the symbols of the objects."""
+    include = [f"-I{TOP / 'native'}", f"-I{TOP / 'hooks'}"]
+    definitions = ['-DSHIM_VERSION=""', '-DSITE_PACKAGES=""']
+    subprocess.run(["cc", "-std=gnu11", "-O0", *include, *definitions, "-c", *sources], cwd=directory, check=True)
+    defined: dict[str, str] = {}
+    used: Graph = {}
+    for source in sources:
+        listed = subprocess.run(
+            ["nm", "-P", f"{source.stem}.o"], cwd=directory, capture_output=True, text=True, check=True
+        )
+        used[source.name] = set()
+        for name, kind, *_ in map(str.split, listed.stdout.splitlines()):
+            if kind == "U":
+                used[source.name].add(name)
+            elif kind.isupper():
+                assert defined.setdefault(name, source.name) == source.name, name
+    return {file: {defined[name] for name in names if name in defined} for file, names in used.items()}
+
+
+def test_no_c_file_calls_itself_by_a_detour(tmp_path: Path) -> None:
+    graph = calls(C_FILES, tmp_path)
+    assert "root.c" in graph["hook.c"], "the symbols were read"
+    assert circle(graph) == []
+
+
+def test_a_call_back_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int b(void); int a(void) { return b(); }")
+    (tmp_path / "b.c").write_text("extern int a; int b(void) { return a; }")
+    assert set(circle(calls([tmp_path / "a.c", tmp_path / "b.c"], tmp_path))) == {"a.c", "b.c"}
+
+
+def test_no_header_includes_itself_by_a_detour() -> None:
+    headers = [*(TOP / "native").glob("*.h"), *(TOP / "hooks").glob("*.h")]
+    graph = {path.name: set(re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE)) for path in headers}
+    assert graph["hook.h"] >= {"root.h"}
+    assert circle(graph) == []
+
+
+def test_c_of_the_launcher_uses_nothing_of_the_hooks_but_their_entrance(tmp_path: Path) -> None:
+    """native/ has the launcher and what it shares with the hooks: only launcher.c, which starts them, knows hooks/."""
+    graph = calls(C_FILES, tmp_path)
+    hooks = {path.name for path in C_FILES if path.parent.name == "hooks"}
+    used = {path.name: graph[path.name] & hooks for path in C_FILES if path.parent.name == "native"}
+    assert {file: names for file, names in used.items() if names} == {"launcher.c": {"hook.c"}}
