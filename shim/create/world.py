@@ -30,7 +30,7 @@ from shim.host.nodes import node_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from shim.cdi.plan import Block
@@ -332,7 +332,7 @@ def _content(path: str) -> bytes:
         posix.close(fd)
 
 
-_LOOKS = {
+_LOOKS: dict[str, Callable[[Any], Any]] = {
     "lstat": lambda path: _numbers(posix.lstat(path)),
     "stat": lambda path: _numbers(posix.stat(path)),
     "readlink": posix.readlink,
