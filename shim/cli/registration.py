@@ -15,7 +15,8 @@ from shim.engines import verify as verifier
 
 if TYPE_CHECKING:
     from shim.engines.configure import Order, Outcome
-    from shim.engines.model import Engine, Registry
+    from shim.engines.contract import Engine
+    from shim.engines.model import Registry
     from shim.host.host import Host
 
 
@@ -74,13 +75,13 @@ def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: 
         registry = engine.read(host, location)
         findings = verifier.findings(host, engine, location, name)
     except CdiError as error:
-        return {"engine": engine.NAME, "findings": [finding.to_json() for finding in error.findings]}
+        return {"engine": engine.name, "findings": [finding.to_json() for finding in error.findings]}
     try:
-        findings += manifests.check(text, registry, location, file, sources.prefixes(host)) if text else []
+        findings += manifests.check(text, engine, registry, file, sources.prefixes(host)) if text else []
     except CdiError as error:
         findings += error.findings
     return {
-        "engine": engine.NAME,
+        "engine": engine.name,
         "config": location.config,
         "files": registry.files,
         "registration": _registration(registry, name),

@@ -21,7 +21,7 @@ from shim.host.host import Host
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from shim.engines.model import Engine
+    from shim.engines.contract import Engine
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
@@ -102,8 +102,9 @@ def configure(
       shim runtime configure --engine podman --low-level crun
     """
     _check_words(engine, config, drop_in)
-    if hook and engine != "podman":
-        raise click.UsageError("--hook goes with --engine podman: no other engine has precreate hooks")
+    if hook and not (engine in table.ENGINES and table.ENGINES[engine].has_hooks):
+        names = " or ".join(name for name, one in table.ENGINES.items() if one.has_hooks)
+        raise click.UsageError(f"--hook goes with --engine {names}: no other engine has precreate hooks")
     path = str(Path(path).absolute()) if path else ""
     order = Order(
         name=name,
@@ -245,11 +246,11 @@ def _each(engine: str, act: Callable[[Host, Engine], Outcome], order: Order, for
         except CdiError as error:
             left_out = engine == "auto" and len(engines) > 1 and _is_without_cri(error)
             failed |= not left_out
-            told.append({"engine": one.NAME, "changed": False, "findings": [each.to_json() for each in error.findings]})
+            told.append({"engine": one.name, "changed": False, "findings": [each.to_json() for each in error.findings]})
             if form == "table" and left_out:
-                click.echo(f"{one.NAME}: left out, its CRI plugin is switched off: it works for another engine")
+                click.echo(f"{one.name}: left out, its CRI plugin is switched off: it works for another engine")
             elif form == "table":
-                click.echo(f"{one.NAME}: nothing was changed", err=True)
+                click.echo(f"{one.name}: nothing was changed", err=True)
                 show_findings(error.findings)
             continue
         failed |= any(finding.level == ERROR for finding in outcome.findings)
@@ -281,7 +282,7 @@ def _manifest_text(file: str) -> str:
 
 
 def _chosen(host: Host, engine: str) -> Sequence[Engine]:
-    return table.found(host) if engine == "auto" else [table.ENGINES[engine]]
+    return table.present(host) if engine == "auto" else [table.ENGINES[engine]]
 
 
 def _registered(host: Host, engine: str, name: str) -> Sequence[Engine]:

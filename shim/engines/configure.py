@@ -20,8 +20,9 @@ from shim.host import abilities, identity
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from shim.engines.contract import Engine
     from shim.engines.lost_requests import LostRequests
-    from shim.engines.model import Engine, Registry
+    from shim.engines.model import Registry
     from shim.engines.undo_records import Record
     from shim.host.host import Host
 
@@ -90,7 +91,7 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
 
     Arguments:
         host: the machine.
-        engine: the engine's module.
+        engine: the engine.
         order: what is wanted.
     Raises:
         CdiError: it cannot be done, or did not hold; everything is then as it was.
@@ -104,7 +105,7 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
     if order.hook or not order.dry_run:  # else verify says it below, beside the change
         launcher.check(host, choice.path)
     wanted = Wanted(order.name, choice.path, order.default, order.cdi, choice.low_level)
-    describe = getattr(engine, "hook_edits", engine.edits) if order.hook else engine.edits
+    describe = engine.hook_edits if order.hook else engine.edits
     steps = describe(base, location, registry, wanted)
     before = {edit.path: base.read(edit.path) for edit in steps}
     contents: dict[str, bytes | None] = {**given_back, **editing.apply(steps, before)}
@@ -125,7 +126,7 @@ def configure(host: Host, engine: Engine, order: Order) -> Outcome:
     outcome.findings = verify.findings(later if order.dry_run else host, engine, location, order.name)
     if choice.low_level and not vendors.is_program(choice.low_level):  # else the vendor's program runs behind shim
         ways = engine.ways_to_ask(location, registry, order.name)
-        outcome.lost = lost_requests.compare(base, location.engine, registry, ways)
+        outcome.lost = lost_requests.compare(base, engine.containers(base), registry, ways)
         outcome.findings += [lost.finding(vendors.program(registry)) for lost in outcome.lost]
     return outcome
 
@@ -142,10 +143,10 @@ def remove(host: Host, engine: Engine, order: Order) -> Outcome:
     mine = [
         one
         for one in undo_records.every(host)
-        if (one.engine, one.name) == (engine.NAME, order.name) and order.config in {"", one.config}
+        if (one.engine, one.name) == (engine.name, order.name) and order.config in {"", one.config}
     ]
     if len(mine) == 1:  # nothing is read to find it: the engine may be gone, or its files broken
-        location = Location(engine.NAME, mine[0].config)
+        location = Location(engine.name, mine[0].config)
     else:
         location = engine.locate(host, order.config, order.drop_in)
     record = undo_records.find(host, location.engine, location.config, order.name)
@@ -207,9 +208,8 @@ def _foresee(
     order: Order,
 ) -> None:
     """Refuse what would cost the engine a runtime, or its start: by our reading (before, after), and by its own."""
-    dump = getattr(engine, "dump", None)
-    if dump and outcome.after:
-        now, then = dump(host, location, {}), dump(host, location, outcome.after)
+    if outcome.after:
+        now, then = engine.preview(host, location, {}), engine.preview(host, location, outcome.after)
         if now and not then:
             program = location.program or location.engine
             text = f"{program} takes its files as they are, and would refuse them with our keys"

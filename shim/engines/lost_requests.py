@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
 from shim.config.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, SYSTEM_FILE, Settings
-from shim.engines import running, sources, vendors
+from shim.engines import sources, vendors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from shim.engines.model import Registry
     from shim.engines.running import Container
@@ -74,12 +74,12 @@ class LostRequests:
         }
 
 
-def compare(host: Host, engine: str, registry: Registry, ways: str) -> list[LostRequests]:
+def compare(host: Host, containers: Sequence[Container], registry: Registry, ways: str) -> list[LostRequests]:
     """What will no longer count once containers of an engine come to shim.
 
     Arguments:
         host: the machine.
-        engine: its name.
+        containers: of the engine, those that run.
         registry: what its configuration says now.
         ways: how people ask shim under this engine, a clause.
     Returns:
@@ -95,7 +95,6 @@ def compare(host: Host, engine: str, registry: Registry, ways: str) -> list[Lost
     policy = vendors.policy(host, program)
     kinds = _kinds(policy, settings, ways)
     found = []
-    containers = running.containers(host, engine)
     for lost, asks in kinds:
         if _ORDER.index(lost.counts_for) < _ORDER.index(lost.taken_from):
             lost.path = policy.file if lost.line else ""
@@ -189,8 +188,7 @@ def _asks_by_mount(container: Container) -> bool:
 
 
 def _asks_by_annotation(container: Container, prefixes: tuple[str, ...]) -> bool:
-    annotations = container.config.get("annotations")
-    return isinstance(annotations, dict) and any(key.startswith(prefixes) for key in annotations)
+    return any(key.startswith(prefixes) for key in container.annotations)
 
 
 def _is_of_old_image(container: Container) -> bool:

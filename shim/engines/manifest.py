@@ -25,14 +25,14 @@ import yaml
 from shim.base.nearest import nearest
 from shim.cdi.annotations import PREFIX
 from shim.engines import manifest_yaml
-from shim.engines.containerd import patterns
 from shim.engines.manifest_yaml import Object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from shim.base.findings import Finding
-    from shim.engines.model import Location, Registry
+    from shim.engines.contract import Engine
+    from shim.engines.model import Registry
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -51,14 +51,14 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
 
 
 def check(
-    text: str, registry: Registry, location: Location, file: str = "", prefixes: tuple[str, ...] = (PREFIX,)
+    text: str, engine: Engine, registry: Registry, file: str = "", prefixes: tuple[str, ...] = (PREFIX,)
 ) -> list[Finding]:
     """What is wrong with the RuntimeClasses and Pods of a manifest, on a node with this engine.
 
     Arguments:
         text: YAML or JSON of one or several objects; those of other kinds are passed over.
-        registry: what the engine's configuration says.
-        location: where it lies.
+        engine: the node's.
+        registry: what its configuration says.
         file: name of the manifest, for findings.
         prefixes: annotation keys that begin with one of these are requests.
     Raises:
@@ -70,9 +70,9 @@ def check(
     for one in objects:
         kind = str(one.get("kind"))
         if kind == "RuntimeClass":
-            found += [*_class(one), *_handler(one, registry, location)]
+            found += [*_class(one), *_handler(one, engine, registry)]
         elif kind in _TEMPLATES:
-            found += _pod(one.below(*_TEMPLATES[kind]), classes, registry, location, prefixes)
+            found += _pod(one.below(*_TEMPLATES[kind]), classes, engine, registry, prefixes)
     if not any(one.get("kind") == "RuntimeClass" or str(one.get("kind")) in _TEMPLATES for one in objects):
         kinds = ", ".join(sorted({str(one.get("kind")) for one in objects})) or "nothing"
         found.append(Object({}, file).finding("MANIFEST_INVALID", f"no RuntimeClass and no Pod is in it, but {kinds}"))
@@ -187,11 +187,11 @@ def _class(one: Object) -> Iterator[Finding]:
         yield from _scheduling(one)
 
 
-def _handler(one: Object, registry: Registry, location: Location) -> Iterator[Finding]:
+def _handler(one: Object, engine: Engine, registry: Registry) -> Iterator[Finding]:
     """The handler against the runtimes of the engine. No kubelet speaks to podman."""
     handler = one.get("handler")
-    if isinstance(handler, str) and handler not in registry.runtimes and location.engine != "podman":
-        text = f"{location.engine} has no runtime {handler}, so that Pods of this class are refused"
+    if isinstance(handler, str) and handler not in registry.runtimes and engine.has_runtime_classes:
+        text = f"{engine.name} has no runtime {handler}, so that Pods of this class are refused"
         yield one.finding("HANDLER_MISSING", f"{text}; there are {registry.near(handler)}", "handler")
 
 
@@ -252,7 +252,7 @@ def _tolerations_fault(one: Any) -> str:
 
 
 def _pod(
-    pod: Object, classes: Mapping[str, Object], registry: Registry, location: Location, prefixes: tuple[str, ...]
+    pod: Object, classes: Mapping[str, Object], engine: Engine, registry: Registry, prefixes: tuple[str, ...]
 ) -> Iterator[Finding]:
     name = pod.get("spec", "runtimeClassName")
     if pod.get("kind") == "Pod" and pod.get("apiVersion") != "v1":
@@ -269,26 +269,14 @@ def _pod(
     handler = classes[name].get("handler") if name in classes else registry.default if name is None else name
     annotations = pod.get("metadata", "annotations")
     asking = [key for key in annotations if key.startswith(prefixes)] if isinstance(annotations, dict) else []
-    for key in asking if location.engine != "podman" else ():  # `podman kube play` is a client, and knows no classes
-        text = _what_arrives(registry, location, str(handler), key)
+    for key in asking:
+        text = engine.pod_annotation(registry, str(handler), key)
+        if not text:
+            continue
         remedy = (
             "let a device plugin ask, by a resource in the container's limits (`shim runtime class` writes an example)"
         )
         yield pod.finding("POD_ANNOTATION", f"{key}: {text}", "metadata", "annotations", key, remedy=remedy)
-
-
-def _what_arrives(registry: Registry, location: Location, handler: str, key: str) -> str:
-    """Where an annotation of a Pod comes to, a clause."""
-    if location.engine == "crio":
-        return "CRI-O copies an annotation of a Pod into each of its containers, where it is no request"
-    runtime = registry.runtimes.get(handler)
-    passed_on = runtime.table.get("pod_annotations") if runtime and location.engine == "containerd" else None
-    if any(patterns.matches(pattern, key) for pattern in passed_on or () if isinstance(pattern, str)):
-        return (
-            f"pod_annotations of {handler} lets it through to each container and to the sandbox of the Pod, where it "
-            "looks like a request of the kubelet's (POD_REQUESTS)"
-        )
-    return f"{location.engine} passes no annotation of a Pod on to its containers"
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

@@ -1,17 +1,15 @@
-"""What the parts of shim.engines hand to each other: plain values, and the functions that each engine's module has."""
+"""What the parts of shim.engines pass to each other: plain values."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from shim.base.nearest import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from shim.base.findings import Finding
-    from shim.host.host import Daemon, Host
+    from shim.host.host import Daemon
 
 Keys = tuple[str, ...]  # path of a key through tables or objects, for example ("plugins", "cri", "enable_cdi")
 
@@ -90,21 +88,6 @@ class Location:
     daemon: Daemon | None = None
     layout: str = ""
 
-    @property
-    def restart(self) -> str:
-        """The command that restarts the engine, whoever brought it to the machine."""
-        return _RESTARTS.get((self.engine, self.layout), f"systemctl restart {self.engine}")
-
-
-_RESTARTS = {
-    ("containerd", "k3s"): "systemctl restart k3s (on an agent: k3s-agent)",
-    ("containerd", "rke2"): "systemctl restart rke2-server (on an agent: rke2-agent)",
-    ("containerd", "k0s"): "k0s stop && k0s start",
-    ("containerd", "snap"): "microk8s stop && microk8s start",
-    ("docker", "snap"): "snap restart docker",
-    ("docker", "rootless"): "systemctl --user restart docker",
-}
-
 
 @dataclass
 class Runtime:
@@ -162,45 +145,3 @@ class Registry:
         """The names of all runtimes, those that a name was probably meant for first, as text."""
         first = nearest(name, self.runtimes)
         return ", ".join([*first, *sorted(self.runtimes.keys() - set(first))]) or "none at all"
-
-
-class Engine(Protocol):
-    """What the module of an engine has. Nothing in it writes, and everything it knows comes from `host`.
-
-    Some have more: `dump`, which asks the engine itself what changed files would come to; `restart`, which asks the
-    daemon what it does not know yet; `hook_edits`, another way in than a runtime.
-    """
-
-    NAME: str
-
-    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
-        """Find the engine's configuration.
-
-        Arguments:
-            host: the machine.
-            config: the main file, when the user names one.
-            drop_in: the file for our keys, when the user names one.
-        Raises:
-            CdiError: the configuration is of a kind that cannot be changed here (a remedy says what to do), or a file
-                that was named does not go with this engine.
-        """
-
-    def read(self, host: Host, location: Location) -> Registry:
-        """Read the configuration as the engine does. Missing files are no error: then its defaults hold.
-
-        Raises:
-            CdiError: a file cannot be read, or is not valid TOML or JSON.
-        """
-
-    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-        """What registers a runtime. Edits that change nothing are dropped by the caller.
-
-        Raises:
-            CdiError: it cannot be done in this configuration.
-        """
-
-    def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
-        """What is wrong, or will surprise, with the runtime `name` in this configuration; `registry.findings` aside."""
-
-    def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
-        """How a container of this engine asks the runtime `name` for devices, in the version that is here; a clause."""

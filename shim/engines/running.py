@@ -17,13 +17,11 @@ from shim.base.findings import CdiError
 from shim.base.paths import parent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable
 
     from shim.host.host import Host
 
 _SHIMS = ("containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim")
-_MANAGER = "io.container.manager"  # an annotation that CRI-O and podman set
-_MANAGERS = {"crio": "cri-o", "podman": "libpod"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,12 @@ class Container:
         return {name: value for name, equals, value in pairs if equals}
 
     @property
+    def annotations(self) -> dict[str, Any]:
+        """Its annotations."""
+        annotations = self.config.get("annotations")
+        return annotations if isinstance(annotations, dict) else {}
+
+    @property
     def is_privileged(self) -> bool:
         """Whether CAP_SYS_ADMIN is in the bounding set of its process."""
         process = self.config.get("process")
@@ -55,41 +59,38 @@ class Container:
         return isinstance(bounding, list) and "CAP_SYS_ADMIN" in bounding
 
 
-def containers(host: Host, engine: str) -> list[Container]:
-    """The containers of an engine that run, ordered by id; those whose config.json cannot be read are left out.
+def of_shims(host: Host, is_of: Callable[[str], bool]) -> list[Container]:
+    """The containers that run under a containerd-shim, ordered by id; without those whose config.json cannot be read.
 
     Arguments:
         host: the machine.
-        engine: "containerd", "crio", "docker" or "podman".
+        is_of: whether a namespace of containerd belongs to the engine.
     """
-    bundles = dict(_of_shims(host, engine) if engine in {"containerd", "docker"} else _of_conmon(host))
-    found = []
-    for bundle, id in bundles.items():
-        config = _config(host, f"{bundle}/config.json")
-        if config is not None and (engine not in _MANAGERS or _manager(config) == _MANAGERS[engine]):
-            found.append(Container(id, config))
-    return sorted(found, key=lambda container: container.id)
-
-
-def _of_shims(host: Host, engine: str) -> Iterator[tuple[str, str]]:
-    """Bundles and ids. dockerd's containers are in the namespace moby, its plugins in plugins.moby."""
     shims = [shim for name in _SHIMS for shim in host.daemons(name)]
-    for tasks in dict.fromkeys(parent(shim.cwd) for shim in shims if _is_of(engine, shim.option("-namespace"))):
+    bundles = []
+    for tasks in dict.fromkeys(parent(shim.cwd) for shim in shims if is_of(shim.option("-namespace"))):
         for path in host.glob(f"{tasks}/*/init.pid"):
             pid = (host.read(path) or b"").decode("ascii", "replace").strip()
             if pid.isdecimal() and host.exists(f"/proc/{pid}"):
-                yield parent(path), parent(path).rpartition("/")[2]
+                bundles.append((parent(path), parent(path).rpartition("/")[2]))
+    return _readable(host, bundles)
 
 
-def _is_of(engine: str, namespace: str) -> bool:
-    return namespace == "moby" if engine == "docker" else namespace not in {"moby", "plugins.moby"}
+def of_conmon(host: Host, manager: str) -> list[Container]:
+    """The containers that run under a conmon, as `of_shims`.
+
+    Arguments:
+        host: the machine.
+        manager: what the engine writes as io.container.manager, an annotation of each container.
+    """
+    monitors = [(monitor.option("-b", "--bundle"), monitor.option("-c", "--cid")) for monitor in host.daemons("conmon")]
+    found = _readable(host, [(bundle, id) for bundle, id in monitors if bundle.startswith("/")])
+    return [container for container in found if container.annotations.get("io.container.manager") == manager]
 
 
-def _of_conmon(host: Host) -> Iterator[tuple[str, str]]:
-    for monitor in host.daemons("conmon"):
-        bundle = monitor.option("-b", "--bundle")
-        if bundle.startswith("/"):
-            yield bundle, monitor.option("-c", "--cid")
+def _readable(host: Host, bundles: Iterable[tuple[str, str]]) -> list[Container]:
+    configs = {id: _config(host, f"{bundle}/config.json") for bundle, id in bundles}
+    return [Container(id, config) for id, config in sorted(configs.items()) if config is not None]
 
 
 def _config(host: Host, path: str) -> dict[str, Any] | None:
@@ -98,8 +99,3 @@ def _config(host: Host, path: str) -> dict[str, Any] | None:
     except (CdiError, ValueError, RecursionError):
         return None
     return config if isinstance(config, dict) else None
-
-
-def _manager(config: dict[str, Any]) -> object:
-    annotations = config.get("annotations")
-    return annotations.get(_MANAGER) if isinstance(annotations, dict) else None

@@ -1,4 +1,4 @@
-"""The engines that shim knows, and which of them are on a machine."""
+"""The engines that shim knows, one line each, and which of them are on a machine."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from shim.base.findings import CdiError, Finding
 from shim.engines import containerd, crio, docker, podman
 
 if TYPE_CHECKING:
-    from shim.engines.model import Engine
+    from shim.engines.contract import Engine
     from shim.host.host import Host
 
-ENGINES: dict[str, Engine] = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
+ENGINES: dict[str, Engine] = {
+    containerd.ENGINE.name: containerd.ENGINE,
+    crio.ENGINE.name: crio.ENGINE,
+    docker.ENGINE.name: docker.ENGINE,
+    podman.ENGINE.name: podman.ENGINE,
+}
 
-_PROGRAMS = {"containerd": "containerd", "crio": "crio", "docker": "dockerd", "podman": "podman"}
 
-
-def found(host: Host) -> list[Engine]:
+def present(host: Host) -> list[Engine]:
     """The engines that are installed on a machine, or run there.
 
     Raises:
         CdiError: ENGINE_MISSING when there is none.
     """
-    names = [name for name, program in _PROGRAMS.items() if host.find(program) or host.daemons(program)]
-    if not names:
-        text = f"no engine is installed here or runs: there is none of {', '.join(_PROGRAMS.values())}"
-        raise CdiError([Finding("ENGINE_MISSING", text)])
-    return [ENGINES[name] for name in names]
+    found = [engine for engine in ENGINES.values() if host.find(engine.program) or host.daemons(engine.program)]
+    if not found:
+        programs = ", ".join(engine.program for engine in ENGINES.values())
+        raise CdiError([Finding("ENGINE_MISSING", f"no engine is installed here or runs: there is none of {programs}")])
+    return found

@@ -14,7 +14,8 @@ from shim.engines import launcher, sources, undo_records
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.engines.model import Engine, Location, Registry, Runtime
+    from shim.engines.contract import Engine
+    from shim.engines.model import Location, Registry, Runtime
     from shim.host.host import Host
 
 _ENFORCING = "/sys/fs/selinux/enforce"
@@ -26,7 +27,7 @@ def findings(host: Host, engine: Engine, location: Location, name: str) -> list[
 
     Arguments:
         host: the machine.
-        engine: the engine's module.
+        engine: the engine.
         location: where its configuration lies.
         name: the runtime.
     """
@@ -107,7 +108,7 @@ def _restart(
     """A daemon reads its files when it starts. Where an engine has said so itself, more exactly, this is left out."""
     if not location.daemon or any(finding.id == "RESTART_NEEDED" for finding in found):
         return
-    asked = getattr(engine, "restart", lambda *_: None)(host, location, registry)
+    asked = engine.ask_daemon(host, location, registry)
     if asked is not None:
         yield from asked
         return
@@ -116,7 +117,7 @@ def _restart(
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(location.daemon.started))
         what = f"{location.engine} (process {location.daemon.pid})"
         text = f"{what} runs since {since}, and {newer[0]} was changed after that"
-        remedy = f"{location.restart}; containers that run are not affected"
+        remedy = f"{engine.restart_command(location)}; containers that run are not affected"
         yield Finding("RESTART_NEEDED", text, remedy, path=newer[0])
 
 

@@ -12,10 +12,12 @@ from engines.harness.device import FakeDevice, seen
 from engines.harness.docker import Docker
 from engines.harness.sandbox import Sandbox, wait_until
 
-from shim.engines import docker
 from shim.engines.model import Put, Wanted
+from shim.engines.table import ENGINES
 from shim.engines.texts import editing, json_edit
 from shim.host.host import Daemon, Host
+
+docker = ENGINES["docker"]
 
 pytestmark = pytest.mark.engine
 
@@ -62,7 +64,7 @@ class Configured:
 
     def stale(self) -> list[str]:
         """What the daemon does not know yet, and what helps."""
-        found = docker.restart(self.host, self.location, docker.read(self.host, self.location))
+        found = docker.ask_daemon(self.host, self.location, docker.read(self.host, self.location))
         assert found is not None, "dockerd answers on its socket"
         return [f"{one}; {one.remedy}" for one in found]
 

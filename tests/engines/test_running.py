@@ -15,16 +15,16 @@ from engines.harness.sandbox import Sandbox
 pytestmark = pytest.mark.engine
 
 _SCRIPT = """
-from shim.engines import running
+from shim.engines.table import ENGINES
 from shim.host.host import Host
-for container in running.containers(Host(), "ENGINE"):
+for container in ENGINES["ENGINE"].containers(Host()):
     print(container.id, container.environment.get("ASKS", "-"))
 """
 
 
 def found(sandbox: Sandbox, engine: str) -> dict[str, str]:
     """The ids of an engine's running containers, each with the value of its variable ASKS."""
-    script = _SCRIPT.replace("ENGINE", engine)
+    script = _SCRIPT.replace('"ENGINE"', repr(engine))
     lines = sandbox.run(sandbox.venv / "bin/python3", "-c", script).ok().splitlines()
     return dict(line.split() for line in lines)
 

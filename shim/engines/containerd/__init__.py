@@ -14,82 +14,163 @@ Sources: containerd, docs/cri/config.md, docs/man/containerd-config.toml.5.md, a
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import annotation_lists, config_files, distributions, runtime_tables
-from shim.engines.containerd.checks import disabled, faults, unread
-from shim.engines.containerd.config_dump import dump
-from shim.engines.containerd.distributions import locate
-from shim.engines.model import Add, Edit, Put
+from shim.engines import running
+from shim.engines.containerd import (
+    annotation_lists,
+    checks,
+    config_dump,
+    config_files,
+    distributions,
+    patterns,
+    runtime_tables,
+)
+from shim.engines.contract import Engine
+from shim.engines.model import Add, Edit, Location, Put
 from shim.engines.texts import template_edit, toml_edit
 from shim.engines.texts.editing import apply, decoded
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shim.engines.containerd.config_files import Merged
-    from shim.engines.model import Location, Registry, Wanted
+    from shim.engines.model import Registry, Wanted
+    from shim.engines.running import Container
     from shim.host.host import Host
 
-__all__ = ["NAME", "dump", "edits", "faults", "locate", "read", "ways_to_ask"]
-
-NAME = "containerd"
-
+_RESTARTS = {
+    "k3s": "systemctl restart k3s (on an agent: k3s-agent)",
+    "rke2": "systemctl restart rke2-server (on an agent: rke2-agent)",
+    "k0s": "k0s stop && k0s start",
+    "snap": "microk8s stop && microk8s start",
+}
 # The k3s and rke2 from which on a template may go on from the base: minor and patch of the Kubernetes in it
 _BASE_SINCE = {24: 17, 25: 13, 26: 8, 27: 5}
 
 _MARK = "# Written by `shim runtime configure`; `shim runtime remove` takes it away.\n"
 
 
-def read(host: Host, location: Location) -> Registry:
-    """Read the configuration as containerd does. See `model.Engine`.
+class Containerd(Engine):
+    """containerd, by a table in one of its files."""
 
-    Where no file says how the default runtime is built, `containerd config dump` is asked.
+    name = "containerd"
+    program = "containerd"
 
-    Raises:
-        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX, ENGINE_CONFIG_VERSION.
-    """
-    merged = config_files.merged(host, location)
-    registry = runtime_tables.registry(host, location, merged)
-    registry.findings += [*merged.findings, *unread(location, merged)]
-    built_in = registry.runtimes.get(registry.default)
-    if built_in and not built_in.file:
-        said = dump(host, location, {})
-        if said and registry.default in said.runtimes:
-            registry.runtimes[registry.default] = said.runtimes[registry.default]
-    return registry
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
+        """Find containerd's configuration. See `Engine`.
 
+        Raises:
+            CdiError: ENGINE_CONFIG_OWNED for a named file that is written again at each start; what
+                `config_files.file_at` raises, since the version and imports of the main file decide where our keys go.
+        """
+        daemons = distributions.daemons(host)
+        daemon = next((one for one in daemons if not config or distributions.config_of(one) == config), None)
+        path = config or (distributions.config_of(daemon) if daemon else distributions.default_file(host))
+        layout = distributions.layout_of(host, path)
+        if config:
+            distributions.refuse_owned(path, layout)
+        path = distributions.source_of(path, layout)
+        program = distributions.program_of(host, daemon, layout)
+        version = host.version(program)
+        if config and not daemon and not distributions.takes(host, path, version):
+            program, version = "", ()  # it is meant for another machine, or for a later containerd
+        location = Location(self.name, path, drop_in, program, version, daemon, layout)
+        return location if drop_in else replace(location, drop_in=distributions.drop_in_of(host, location))
 
-def edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-    """What registers a runtime in containerd. See `model.Engine`.
+    def read(self, host: Host, location: Location) -> Registry:
+        """Read the configuration as containerd does. See `model.Engine`.
 
-    Raises:
-        CdiError: CRI_DISABLED; ENGINE_CONFIG_VERSION for a file that this containerd does not take; RUNTIME_LOST for a
-            drop-in that would cost containerd 1.x its other runtimes;
-            ENGINE_CONFIG_OWNED, ENGINE_CONFIG_SHAPE for a template that cannot take the keys; DROP_IN_UNUSED when a
-            later file would win; POD_REQUESTS where authors of Pods could ask a runtime of ours for devices.
-    """
-    merged = config_files.merged(host, location)
-    _refuse(location, merged, registry, wanted)
-    steps = _steps(host, location, merged, registry, wanted)
-    if distributions.is_template(location):
-        result = [_template(host, location, steps)]
-    else:
-        path = location.drop_in if merged.modern or location.layout == "k0s" else _home(location, merged)
-        result = _in_file(host, location, merged, path or location.config, steps)
-    then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
-    if wanted.default and not distributions.is_template(location):
-        _check_default(config_files.merged(then, location), result, wanted)
-    _check_pods(host, then, location, wanted.name)
-    return result
+        Where no file says how the default runtime is built, `containerd config dump` is asked.
 
+        Raises:
+            CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX, ENGINE_CONFIG_VERSION.
+        """
+        merged = config_files.merged(host, location)
+        registry = runtime_tables.registry(host, location, merged)
+        registry.findings += [*merged.findings, *checks.unread(location, merged)]
+        built_in = registry.runtimes.get(registry.default)
+        if built_in and not built_in.file:
+            dumped = config_dump.preview(host, location, {})
+            if dumped and registry.default in dumped.runtimes:
+                registry.runtimes[registry.default] = dumped.runtimes[registry.default]
+        return registry
 
-def ways_to_ask(location: Location, registry: Registry, name: str) -> str:
-    """How a container asks for devices. See `model.Engine`."""
-    return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
+    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """What registers a runtime in containerd. See `model.Engine`.
+
+        Raises:
+            CdiError: CRI_DISABLED; ENGINE_CONFIG_VERSION for a file that this containerd does not take; RUNTIME_LOST
+            for a
+                drop-in that would cost containerd 1.x its other runtimes;
+                ENGINE_CONFIG_OWNED, ENGINE_CONFIG_SHAPE for a template that cannot take the keys; DROP_IN_UNUSED when a
+                later file would win; POD_REQUESTS where authors of Pods could ask a runtime of ours for devices.
+        """
+        merged = config_files.merged(host, location)
+        _refuse(location, merged, registry, wanted)
+        steps = _steps(host, location, merged, registry, wanted)
+        if distributions.is_template(location):
+            result = [_template(host, location, steps)]
+        else:
+            path = location.drop_in if merged.modern or location.layout == "k0s" else _home(location, merged)
+            result = _in_file(host, location, merged, path or location.config, steps)
+        then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
+        if wanted.default and not distributions.is_template(location):
+            _check_default(config_files.merged(then, location), result, wanted)
+        _check_pods(host, then, location, wanted.name)
+        return result
+
+    def faults(self, host: Host, location: Location, registry: Registry, name: str) -> list[Finding]:
+        """What is wrong with a runtime in containerd's configuration. See `Engine`."""
+        merged = config_files.merged(host, location)
+        found = [*checks.other(host, location)]
+        for file in merged.files:
+            found += [*checks.unquoted(file), *checks.dead(file, merged, location), *checks.types(file, merged)]
+        found += [
+            *checks.disabled(merged),
+            *checks.unused(host, location, merged),
+            *checks.lost(merged, registry),
+        ]
+        for runtime in registry.runtimes.values():
+            found += checks.without_type(runtime)
+        if name in registry.runtimes:
+            runtime = registry.runtimes[name]
+            found += [*annotation_lists.missing(host, runtime), *checks.cgroups(registry, runtime)]
+        found += annotation_lists.of_pods(host, location, name)
+        return [*found, *checks.cdi(location, merged, registry)]
+
+    def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
+        """What `containerd config dump` says that changed files come to. See `Engine`."""
+        return config_dump.preview(host, location, changes)
+
+    def restart_command(self, location: Location) -> str:
+        """The command that restarts containerd, which is that of the distribution of Kubernetes around it."""
+        return _RESTARTS.get(location.layout, "systemctl restart containerd")
+
+    def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
+        """How a container asks for devices. See `model.Engine`."""
+        return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
+
+    def pod_annotation(self, registry: Registry, handler: str, key: str) -> str:
+        """It arrives where pod_annotations lets it through. See `Engine`."""
+        runtime = registry.runtimes.get(handler)
+        passed_on = runtime.table.get("pod_annotations") if runtime else None
+        if any(patterns.matches(pattern, key) for pattern in passed_on or () if isinstance(pattern, str)):
+            return (
+                f"pod_annotations of {handler} lets it through to each container and to the sandbox of the Pod, where "
+                "it looks like a request of the kubelet's (POD_REQUESTS)"
+            )
+        return super().pod_annotation(registry, handler, key)
+
+    def containers(self, host: Host) -> list[Container]:
+        """The containers whose shims are in any namespace of containerd but docker's."""
+        return running.of_shims(host, lambda namespace: namespace not in {"moby", "plugins.moby"})
 
 
 def _refuse(location: Location, merged: Merged, registry: Registry, wanted: Wanted) -> None:
-    found = [*disabled(merged), *unread(location, merged)]
+    found = [*checks.disabled(merged), *checks.unread(location, merged)]
     if found:
         raise CdiError(found)
     older = registry.runtimes.get("default")
@@ -218,3 +299,6 @@ def _check_pods(host: Host, then: Host, location: Location, name: str) -> None:
     lines_of_now = {one.text: one for one in annotation_lists.of_pods(host, location, name)}
     if found:
         raise CdiError([lines_of_now.get(one.text, one) for one in found])
+
+
+ENGINE = Containerd()

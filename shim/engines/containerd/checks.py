@@ -13,7 +13,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.containerd import annotation_lists, config_files, distributions
+from shim.engines.containerd import config_files, distributions
 from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
@@ -58,24 +58,6 @@ _NAMES = {bool: "true or false, without quotes", list: "a list of texts, in brac
 _RUNTIMES = ("containerd", "runtimes")
 
 
-def faults(host: Host, location: Location, registry: Registry, name: str) -> list[Finding]:
-    """What is wrong with a runtime in containerd's configuration. See `model.Engine`."""
-    merged = config_files.merged(host, location)
-    found = [*_other(host, location)]
-    for file in merged.files:
-        found += [*_unquoted(file), *_dead(file, merged, location), *_types(file, merged)]
-    found += [*disabled(merged), *_unused(host, location, merged), *_lost(merged, registry)]
-    for runtime in registry.runtimes.values():
-        found += _without_type(runtime)
-    if name in registry.runtimes:
-        found += [
-            *annotation_lists.missing(host, registry.runtimes[name]),
-            *_cgroups(registry, registry.runtimes[name]),
-        ]
-    found += annotation_lists.of_pods(host, location, name)
-    return [*found, *_cdi(location, merged, registry)]
-
-
 def unread(location: Location, merged: Merged) -> Iterator[Finding]:
     """Files of a version that this containerd does not take: ENGINE_CONFIG_VERSION."""
     said = ".".join(map(str, location.version[:2]))
@@ -103,14 +85,16 @@ def disabled(merged: Merged) -> Iterator[Finding]:
             yield Finding("CRI_DISABLED", text, remedy, path=file.path, line=line)
 
 
-def _other(host: Host, location: Location) -> Iterator[Finding]:
+def other(host: Host, location: Location) -> Iterator[Finding]:
+    """A file that the running containerd does not read."""
     running = distributions.daemons(host)
-    if running and not location.layout and all(distributions.configured(one) != location.config for one in running):
-        text = f"containerd (process {running[0].pid}) reads {distributions.configured(running[0])}, not this file"
+    if running and not location.layout and all(distributions.config_of(one) != location.config for one in running):
+        text = f"containerd (process {running[0].pid}) reads {distributions.config_of(running[0])}, not this file"
         yield Finding("ENGINE_CONFIG_OTHER", text, path=location.config)
 
 
-def _unquoted(file: File) -> Iterator[Finding]:
+def unquoted(file: File) -> Iterator[Finding]:
+    """A header in which the name of a plugin lacks its quotes."""
     found = toml_edit.unquoted_header(file.text)
     if found:
         line, header, right = found
@@ -118,7 +102,8 @@ def _unquoted(file: File) -> Iterator[Finding]:
         yield Finding("CONFIG_HEADER_UNQUOTED", text, path=file.path, line=line)
 
 
-def _dead(file: File, merged: Merged, location: Location) -> Iterator[Finding]:
+def dead(file: File, merged: Merged, location: Location) -> Iterator[Finding]:
+    """Tables of plugins under a name that this version of the file does not have."""
     own = file.version if location.version >= (2, 3) else merged.version
     for name in config_files.table(file.document, ("plugins",)):
         for key, right in _right_names(file, name, own, merged.modern):
@@ -156,7 +141,8 @@ def _of_version_3(key: str) -> tuple[str, ...]:
     return "plugins", config_files.IMAGES if key in _OF_IMAGES else config_files.CRI[3], key
 
 
-def _types(file: File, merged: Merged) -> Iterator[Finding]:
+def types(file: File, merged: Merged) -> Iterator[Finding]:
+    """Values of a type that containerd does not take."""
     for key in ("imports", "disabled_plugins", "required_plugins"):
         yield from _type(file, (key,), file.document.get(key), list)
     for name in config_files.CRI.values() if merged.modern else (merged.cri,):
@@ -180,14 +166,15 @@ def _leaves(keys: tuple[str, ...], table: dict[str, Any]) -> Iterator[tuple[tupl
             yield (*keys, key), value
 
 
-def _without_type(runtime: Runtime) -> Iterator[Finding]:
+def without_type(runtime: Runtime) -> Iterator[Finding]:
+    """A runtime that containerd cannot start."""
     if runtime.file and not runtime.type:
         text = f"the runtime {runtime.name} has no runtime_type, so that no container can be started with it"
         yield Finding("RUNTIME_TYPE_MISSING", text, path=runtime.file, line=runtime.line)
 
 
-def _unused(host: Host, location: Location, merged: Merged) -> Iterator[Finding]:
-    """Files that look like drop-ins, register a runtime, and are read by nobody."""
+def unused(host: Host, location: Location, merged: Merged) -> Iterator[Finding]:
+    """Files that look like drop-ins, register a runtime, and are not read."""
     here = posixpath.dirname(location.config)
     patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{distributions.DROP_IN}"]
     patterns += (
@@ -208,7 +195,8 @@ def _unused(host: Host, location: Location, merged: Merged) -> Iterator[Finding]
             yield Finding("DROP_IN_UNUSED", text, path=path)
 
 
-def _lost(merged: Merged, registry: Registry) -> Iterator[Finding]:
+def lost(merged: Merged, registry: Registry) -> Iterator[Finding]:
+    """Runtimes that containerd 1.x does not see, since a later file has the CRI section as well."""
     holders = [one for one in merged.files if merged.cri in one.document.get("plugins", {})]
     for file in holders[:-1]:
         names = sorted(config_files.table(file.plugin(merged.cri), _RUNTIMES).keys() - registry.runtimes.keys())
@@ -222,7 +210,8 @@ def _lost(merged: Merged, registry: Registry) -> Iterator[Finding]:
             yield Finding("RUNTIME_LOST", text, remedy, path=file.path, line=line)
 
 
-def _cgroups(registry: Registry, runtime: Runtime) -> Iterator[Finding]:
+def cgroups(registry: Registry, runtime: Runtime) -> Iterator[Finding]:
+    """A runtime of ours that uses other cgroups than the default runtime."""
     other = registry.runtimes.get(registry.default)
     if other and other.name != runtime.name and bool(runtime.systemd_cgroup) != bool(other.systemd_cgroup):
         text = (
@@ -232,7 +221,8 @@ def _cgroups(registry: Registry, runtime: Runtime) -> Iterator[Finding]:
         yield Finding("RUNTIME_CGROUPS", text, path=runtime.file, line=runtime.line)
 
 
-def _cdi(location: Location, merged: Merged, registry: Registry) -> Iterator[Finding]:
+def cdi(location: Location, merged: Merged, registry: Registry) -> Iterator[Finding]:
+    """CDI support of containerd itself, where it is off or has no effect."""
     if registry.cdi is not False:
         return
     if location.version and location.version < (1, 7):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from shim.host.host import Host
 
 
-def dump(host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
+def preview(host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
     """What containerd says that its configuration comes to, with other contents of some files.
 
     Arguments:

@@ -19,14 +19,13 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.engines.containerd import config_files
-from shim.engines.model import Location
 
 if TYPE_CHECKING:
+    from shim.engines.model import Location
     from shim.host.host import Daemon, Host
 
 ORDINARY = "/etc/containerd/config.toml"
@@ -49,39 +48,16 @@ _PROGRAMS = {
 }
 
 
-def locate(host: Host, config: str = "", drop_in: str = "") -> Location:
-    """Find containerd's configuration. See `model.Engine`.
-
-    Raises:
-        CdiError: ENGINE_CONFIG_OWNED for a named file that somebody else writes at each start; what
-            `config_files.file_at` raises, since the version and imports of the main file decide where our keys go.
-    """
-    running = daemons(host)
-    daemon = next((one for one in running if not config or configured(one) == config), None)
-    path = config or (configured(daemon) if daemon else _first(host))
-    layout = _layout(host, path)
-    if config:
-        _refuse_owned(path, layout)
-    if layout == "snap":
-        path = _MICROK8S.sub(r"\1/containerd-template.toml", path)
-    program = _program(host, daemon, layout)
-    version = host.version(program)
-    if config and not daemon and not _takes(host, path, version):
-        program, version = "", ()  # it is meant for another machine, or for a later containerd
-    location = Location("containerd", path, drop_in, program, version, daemon, layout)
-    return location if drop_in else replace(location, drop_in=_drop_in(host, location))
-
-
 def daemons(host: Host) -> list[Daemon]:
     """The containerd processes but docker's own, those of a Kubernetes distribution first."""
-    ours = [one for one in host.daemons("containerd") if not _DOCKERS.search(configured(one))]
-    return sorted(ours, key=lambda one: configured(one) == ORDINARY)
+    daemons = [daemon for daemon in host.daemons("containerd") if not _DOCKERS.search(config_of(daemon))]
+    return sorted(daemons, key=lambda daemon: config_of(daemon) == ORDINARY)
 
 
-def configured(daemon: Daemon) -> str:
+def config_of(daemon: Daemon) -> str:
     """The configuration file of a daemon, as an absolute path."""
-    said = daemon.option("--config", "-c", "-config") or ORDINARY
-    return posixpath.normpath(posixpath.join(daemon.cwd, said))
+    option = daemon.option("--config", "-c", "-config") or ORDINARY
+    return posixpath.normpath(posixpath.join(daemon.cwd, option))
 
 
 def is_template(location: Location) -> bool:
@@ -89,11 +65,13 @@ def is_template(location: Location) -> bool:
     return location.drop_in.endswith(".tmpl")
 
 
-def _first(host: Host) -> str:
+def default_file(host: Host) -> str:
+    """The configuration file of a containerd that does not run: the ordinary one, else that of a distribution."""
     return next((path for path in (ORDINARY, *_ELSEWHERE) if host.exists(path)), ORDINARY)
 
 
-def _layout(host: Host, path: str) -> str:
+def layout_of(host: Host, path: str) -> str:
+    """The distribution that writes a file: "k3s", "rke2", "k0s", "snap" for microk8s, "" for none."""
     head = (host.read(path) or b"")[:400]
     marked = _MARKED.search(head)
     if marked:
@@ -105,32 +83,40 @@ def _layout(host: Host, path: str) -> str:
     return "snap" if _MICROK8S.fullmatch(path) else ""
 
 
-def _refuse_owned(path: str, layout: str) -> None:
-    who, instead = layout, "leave --config away: shim finds it, and writes what {who} reads in its place"
+def refuse_owned(path: str, layout: str) -> None:
+    """Refuse a named file that is written again at each start. Raises CdiError: ENGINE_CONFIG_OWNED."""
     if _DOCKERS.search(path):
-        who, instead = "dockerd", "register the runtime in docker: --engine docker"
-    elif layout not in {"k3s", "rke2"}:
+        writer, remedy = "dockerd", "register the runtime in docker: --engine docker"
+    elif layout in {"k3s", "rke2"}:
+        writer, remedy = (
+            layout,
+            f"leave --config out: shim finds the file that {layout} reads instead, and changes that",
+        )
+    else:
         return
-    text = f"{who} writes this file anew at each start: what is changed in it is lost then"
-    raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, instead.format(who=who), path=path)])
+    text = f"{writer} writes this file again at each start, and a change in it is lost then"
+    raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=path)])
 
 
-def _takes(host: Host, path: str, version: tuple[int, ...]) -> bool:
-    """Whether the containerd that is installed here takes a file of that version."""
+def source_of(path: str, layout: str) -> str:
+    """The file from which a configuration is made: itself, but for microk8s."""
+    return _MICROK8S.sub(r"\1/containerd-template.toml", path) if layout == "snap" else path
+
+
+def takes(host: Host, path: str, version: tuple[int, ...]) -> bool:
+    """Whether a containerd of this version takes a file."""
     main = config_files.file_at(host, path)
     return not main or not version or main.version <= 2 or version >= (2,)
 
 
-def _program(host: Host, daemon: Daemon | None, layout: str) -> str:
-    if daemon:
-        found = host.find(daemon.argv[0], path=daemon.path)
-        if found:
-            return found
-    return host.find(_PROGRAMS[layout] if layout else "containerd")
+def program_of(host: Host, daemon: Daemon | None, layout: str) -> str:
+    """The containerd program: of the running daemon, else where the distribution has it; "" when it is missing."""
+    running = host.find(daemon.argv[0], path=daemon.path) if daemon else ""
+    return running or host.find(_PROGRAMS[layout] if layout else "containerd")
 
 
-def _drop_in(host: Host, location: Location) -> str:
-    """Where our keys go: "" for the main file itself."""
+def drop_in_of(host: Host, location: Location) -> str:
+    """The file for our keys, "" for the main file itself."""
     if location.layout == "k0s":
         return f"/etc/k0s/containerd.d/{DROP_IN}"
     main = config_files.file_at(host, location.config)

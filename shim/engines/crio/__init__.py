@@ -28,7 +28,8 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import oci_hooks, sources, toml_layers
+from shim.engines import oci_hooks, running, sources, toml_layers
+from shim.engines.contract import Engine
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.texts import toml_edit
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shim.engines.model import Wanted
+    from shim.engines.running import Container
     from shim.host.host import Daemon, Host
-
-NAME = "crio"
 
 _CONFIG = "/etc/crio/crio.conf"
 _DIRECTORY = "/etc/crio/crio.conf.d"
@@ -64,89 +64,101 @@ _BUILT_IN = {
 _HEAD = "# CRI-O's runtime that gives containers the CDI devices they ask for. Written by `shim runtime configure`.\n"
 
 
-def locate(host: Host, config: str = "", drop_in: str = "") -> Location:
-    """Find CRI-O's files: those of the daemon that runs, or the usual ones.
+class Crio(Engine):
+    """CRI-O, by a drop-in."""
 
-    Arguments: as of `model.Engine.locate`.
-    Raises:
-        CdiError: DROP_IN_UNUSED when CRI-O would not read a drop-in that was named.
-    """
-    daemon = next(iter(host.daemons("crio")), None)
-    program = host.find("crio", path=daemon.path if daemon else "")
-    main = config or _option(daemon, "--config", "-c") or _CONFIG
-    directory = _option(daemon, "--config-dir", "-d")
-    if config and not daemon:  # another tree, most likely: its drop-ins are there, too
-        directory = posixpath.dirname(drop_in) or f"{posixpath.dirname(main)}/crio.conf.d"
-    directory = directory or _DIRECTORY
-    if drop_in and posixpath.dirname(drop_in) != directory:
-        text, remedy = f"CRI-O looks for drop-ins in {directory}", f"name {directory}/{_DROP_IN}"
-        raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=drop_in)])
-    return Location(NAME, main, drop_in or f"{directory}/{_DROP_IN}", program, host.version(program), daemon)
+    name = "crio"
+    program = "crio"
 
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
+        """Find CRI-O's files: those of the daemon that runs, or the usual ones.
 
-def read(host: Host, location: Location) -> Registry:
-    """Read the configuration as CRI-O does; options on the command line of the daemon that runs win.
+        Arguments: as of `model.Engine.locate`.
+        Raises:
+            CdiError: DROP_IN_UNUSED when CRI-O would not read a drop-in that was named.
+        """
+        daemon = next(iter(host.daemons("crio")), None)
+        program = host.find("crio", path=daemon.path if daemon else "")
+        main = config or _option(daemon, "--config", "-c") or _CONFIG
+        directory = _option(daemon, "--config-dir", "-d")
+        if config and not daemon:  # another tree, most likely: its drop-ins are there, too
+            directory = posixpath.dirname(drop_in) or f"{posixpath.dirname(main)}/crio.conf.d"
+        directory = directory or _DIRECTORY
+        if drop_in and posixpath.dirname(drop_in) != directory:
+            text, remedy = f"CRI-O looks for drop-ins in {directory}", f"name {directory}/{_DROP_IN}"
+            raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=drop_in)])
+        return Location(self.name, main, drop_in or f"{directory}/{_DROP_IN}", program, host.version(program), daemon)
 
-    Raises:
-        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
-    """
-    found = toml_layers.read(host, _files(host, location), _MAPS)
-    document = toml_layers.merge(found, _MAPS)
-    settings = _table(document, ("crio", "runtime"))
-    built_in = "crun" if not location.version or location.version >= _CRUN_IS_DEFAULT else "runc"
-    written = settings.get("default_runtime")
-    default = _option(location.daemon, "--default-runtime") or (written if isinstance(written, str) else "") or built_in
-    given = _option(location.daemon, "--cdi-spec-dirs")
-    spec_dirs = given.split(",") if given else _list(settings, "cdi_spec_dirs", _SPEC_DIRS)
-    registry = Registry(
-        runtimes=_runtimes(host, location, found, document, built_in),
-        default=default,
-        cdi=bool(spec_dirs) and (not location.version or location.version >= _HAS_CDI),
-        spec_dirs=tuple(spec_dirs),
-        document=document,
-        files=[one.path for one in found],
-    )
-    registry.low_level = _program(host, location, registry.runtimes.get(registry.default), registry.default)
-    registry.findings = [*toml_layers.mistyped(found, checks.TYPES, "CRI-O"), *checks.dead_tables(found)]
-    return registry
+    def read(self, host: Host, location: Location) -> Registry:
+        """Read the configuration as CRI-O does; options on the command line of the daemon that runs win.
 
+        Raises:
+            CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
+        """
+        found = toml_layers.read(host, _files(host, location), _MAPS)
+        document = toml_layers.merge(found, _MAPS)
+        settings = _table(document, ("crio", "runtime"))
+        built_in = "crun" if not location.version or location.version >= _CRUN_IS_DEFAULT else "runc"
+        written = settings.get("default_runtime")
+        default = (
+            _option(location.daemon, "--default-runtime") or (written if isinstance(written, str) else "") or built_in
+        )
+        given = _option(location.daemon, "--cdi-spec-dirs")
+        spec_dirs = given.split(",") if given else _list(settings, "cdi_spec_dirs", _SPEC_DIRS)
+        registry = Registry(
+            runtimes=_runtimes(host, location, found, document, built_in),
+            default=default,
+            cdi=bool(spec_dirs) and (not location.version or location.version >= _HAS_CDI),
+            spec_dirs=tuple(spec_dirs),
+            document=document,
+            files=[one.path for one in found],
+        )
+        registry.low_level = _program(host, location, registry.runtimes.get(registry.default), registry.default)
+        registry.findings = [*toml_layers.mistyped(found, checks.TYPES, "CRI-O"), *checks.dead_tables(found)]
+        return registry
 
-def edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-    """The drop-in with the table of a runtime; the default and CDI's directories where that was asked for."""
-    without_us = read(host.with_files({location.drop_in: None}), location)
-    source = _template(without_us)
-    table = {"runtime_path": wanted.path, "runtime_type": source.get("runtime_type") or "oci"}
-    table |= {key: source[key] for key in _COPIED if source.get(key)}  # false and empty are what CRI-O takes anyway
-    steps = [Put((*_RUNTIMES, wanted.name), table)]
-    if wanted.default:
-        steps.insert(0, Put(("crio", "runtime", "default_runtime"), wanted.name))
-    if wanted.cdi and not registry.spec_dirs:
-        steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), _SPEC_DIRS))
-    return [Edit(location.drop_in, "toml", tuple(steps), head=_HEAD)]
+    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """The drop-in with the table of a runtime; the default and CDI's directories where that was asked for."""
+        without_us = self.read(host.with_files({location.drop_in: None}), location)
+        source = _template(without_us)
+        table = {"runtime_path": wanted.path, "runtime_type": source.get("runtime_type") or "oci"}
+        table |= {key: source[key] for key in _COPIED if source.get(key)}  # false and empty are what CRI-O takes anyway
+        steps = [Put((*_RUNTIMES, wanted.name), table)]
+        if wanted.default:
+            steps.insert(0, Put(("crio", "runtime", "default_runtime"), wanted.name))
+        if wanted.cdi and not registry.spec_dirs:
+            steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), _SPEC_DIRS))
+        return [Edit(location.drop_in, "toml", tuple(steps), head=_HEAD)]
 
+    def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
+        """What is wrong with a runtime: files that do not count, and keys that make CRI-O drop it. See `Engine`."""
+        hooks = _list(_table(registry.document, ("crio", "runtime")), "hooks_dir", _HOOKS)
+        found = [
+            *checks.other_files(location, _option(location.daemon, "--config", "-c"), _CONFIG),
+            *checks.unused(host, location, registry, name),
+            *checks.copies(registry),
+            *checks.missing_default(registry),
+            *oci_hooks.doubles(oci_hooks.read(host, hooks), ""),
+        ]
+        if name in registry.runtimes:
+            found += checks.dropped(registry.runtimes[name])
+            found += checks.default_annotations(registry.runtimes[name], sources.prefixes(host))
+        found += checks.missing_monitors(host, registry)
+        if registry.cdi is False:
+            found.append(checks.cdi_off(location, registry))
+        return found
 
-def faults(host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
-    """What is wrong with a runtime in this configuration: files that do not count, and keys that make CRI-O drop it."""
-    hooks = _list(_table(registry.document, ("crio", "runtime")), "hooks_dir", _HOOKS)
-    found = [
-        *checks.other_files(location, _option(location.daemon, "--config", "-c"), _CONFIG),
-        *checks.unused(host, location, registry, name),
-        *checks.copies(registry),
-        *checks.missing_default(registry),
-        *oci_hooks.doubles(oci_hooks.read(host, hooks), ""),
-    ]
-    if name in registry.runtimes:
-        found += checks.dropped(registry.runtimes[name])
-        found += checks.default_annotations(registry.runtimes[name], sources.prefixes(host))
-    found += checks.missing_monitors(host, registry)
-    if registry.cdi is False:
-        found.append(checks.cdi_off(location, registry))
-    return found
+    def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
+        """How a container asks for devices. See `model.Engine`."""
+        return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
+    def pod_annotation(self, registry: Registry, handler: str, key: str) -> str:
+        """It arrives, and does not count. See `Engine`."""
+        return "CRI-O copies an annotation of a Pod into each of its containers, where it is no request"
 
-def ways_to_ask(location: Location, registry: Registry, name: str) -> str:
-    """How a container asks for devices. See `model.Engine`."""
-    return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
+    def containers(self, host: Host) -> list[Container]:
+        """The containers whose conmon was started by CRI-O."""
+        return running.of_conmon(host, "cri-o")
 
 
 def _option(daemon: Daemon | None, *names: str) -> str:
@@ -202,3 +214,6 @@ def _template(registry: Registry) -> dict[str, Any]:
         if name in registry.runtimes and registry.runtimes[name].type != "vm":
             return registry.runtimes[name].table
     return _BUILT_IN
+
+
+ENGINE = Crio()

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
 from shim.cdi import DEFAULT_DIRS
-from shim.engines import sources
+from shim.engines import running, sources
+from shim.engines.contract import Engine
 from shim.engines.docker import api, checks
 from shim.engines.docker import flags as command_line
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
 
     from shim.engines.docker.flags import Flag
     from shim.engines.model import Wanted
+    from shim.engines.running import Container
     from shim.host.host import Daemon, Host
-
-NAME = "docker"
 
 _CONFIG = "/etc/docker/daemon.json"
 _SNAP = "/var/snap/docker/current/config/daemon.json"
@@ -49,132 +49,143 @@ _SHIM = "io.containerd.runc.v2"  # containerd's shim for runc, crun and us
 _BUILT_IN = ("runc", _SHIM)
 
 
-def locate(host: Host, config: str = "", drop_in: str = "") -> Location:
-    """Find the daemon.json of the dockerd that runs, of the unit that would start it, or the usual one.
+class Docker(Engine):
+    """docker, by its daemon.json."""
 
-    Arguments: as of `model.Engine.locate`; docker has no drop-ins.
-    Raises:
-        CdiError: DROP_IN_UNUSED when a drop-in is named, ENGINE_CONFIG_OWNED for Docker Desktop.
-    """
-    if drop_in:
-        text, remedy = "docker has no drop-ins: dockerd reads one file alone", "leave --drop-in out"
-        raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=drop_in)])
-    every = host.daemons("dockerd")
-    daemon = next((one for one in every if config and _file_of(host, one) == config), None)
-    daemon = daemon or next((one for one in every if one.user == host.user), None)
-    program = _program(host, daemon)
-    if not config and not daemon and _is_desktop(host, program):
-        raise CdiError([checks.desktop(_DESKTOP)])
-    path = config or _found(host, daemon, program)
-    layout = "snap" if path.startswith("/var/snap/") or "/snap/" in program else ""
-    if not layout and (daemon.user if daemon else host.user):
-        layout = "rootless"
-    return Location(NAME, path, "", program, host.version(program), daemon, layout)
+    name = "docker"
+    program = "dockerd"
 
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
+        """Find the daemon.json of the dockerd that runs, of the unit that would start it, or the usual one.
 
-def read(host: Host, location: Location) -> Registry:
-    """Read the configuration as dockerd does, the options on its command line included.
+        Arguments: as of `model.Engine.locate`; docker has no drop-ins.
+        Raises:
+            CdiError: DROP_IN_UNUSED when a drop-in is named, ENGINE_CONFIG_OWNED for Docker Desktop.
+        """
+        if drop_in:
+            text, remedy = "docker has no drop-ins: dockerd reads one file alone", "leave --drop-in out"
+            raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=drop_in)])
+        every = host.daemons("dockerd")
+        daemon = next((one for one in every if config and _file_of(host, one) == config), None)
+        daemon = daemon or next((one for one in every if one.user == host.user), None)
+        program = _program(host, daemon)
+        if not config and not daemon and _is_desktop(host, program):
+            raise CdiError([checks.desktop(_DESKTOP)])
+        path = config or _found(host, daemon, program)
+        layout = "snap" if path.startswith("/var/snap/") or "/snap/" in program else ""
+        if not layout and (daemon.user if daemon else host.user):
+            layout = "rootless"
+        return Location(self.name, path, "", program, host.version(program), daemon, layout)
 
-    Raises:
-        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
-    """
-    data = host.read(location.config)
-    text = decoded(data, location.config)
-    document = json_edit.loads(text, location.config)
-    flags = command_line.given(host, location)
-    registry = Registry(document=document, files=[location.config] if data is not None else [])
-    registry.default = _text(document.get("default-runtime")) or _last(flags, "default-runtime") or "runc"
-    registry.runtimes = _runtimes(document, text, flags, location)
-    registry.low_level = _low_level(host, location, registry.runtimes.get(registry.default))
-    registry.cdi = _cdi(document, flags, location)
-    registry.spec_dirs = _spec_dirs(document, flags, location)
-    registry.findings = [*checks.types(document, text, location), *checks.empty(data, location)]
-    return registry
+    def read(self, host: Host, location: Location) -> Registry:
+        """Read the configuration as dockerd does, the options on its command line included.
 
+        Raises:
+            CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
+        """
+        data = host.read(location.config)
+        text = decoded(data, location.config)
+        document = json_edit.loads(text, location.config)
+        flags = command_line.given(host, location)
+        registry = Registry(document=document, files=[location.config] if data is not None else [])
+        registry.default = _text(document.get("default-runtime")) or _last(flags, "default-runtime") or "runc"
+        registry.runtimes = _runtimes(document, text, flags, location)
+        registry.low_level = _low_level(host, location, registry.runtimes.get(registry.default))
+        registry.cdi = _cdi(document, flags, location)
+        registry.spec_dirs = _spec_dirs(document, flags, location)
+        registry.findings = [*checks.types(document, text, location), *checks.empty(data, location)]
+        return registry
 
-def edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-    """The keys of daemon.json that register a runtime; the default and CDI where that was asked for.
+    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """The keys of daemon.json that register a runtime; the default and CDI where that was asked for.
 
-    Raises:
-        CdiError: ENGINE_CONFIG_SHAPE for a name that is docker's own; CONFIG_FLAG when a key would come into the file
-            that stands on dockerd's command line already.
-    """
-    if wanted.name in _BUILT_IN:
-        text, remedy = f"docker keeps the name {wanted.name} for itself", "choose another one with --name"
-        raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=location.config)])
-    steps = _registered(registry, wanted)
-    if wanted.default:
-        steps.append(Put(("default-runtime",), wanted.name))
-    if wanted.cdi:
-        steps += _cdi_on(host, location, registry)
-    taken = [
-        checks.on_both(flag, location)
-        for flag in command_line.given(host, location)
-        if flag.key != "runtimes" and any(step.keys[0] == flag.key for step in steps)
-    ]
-    if taken:
-        raise CdiError(taken)
-    return [Edit(location.config, "json", tuple(steps))]
+        Raises:
+            CdiError: ENGINE_CONFIG_SHAPE for a name that is docker's own; CONFIG_FLAG when a key would come into the
+            file
+                that stands on dockerd's command line already.
+        """
+        if wanted.name in _BUILT_IN:
+            text, remedy = f"docker keeps the name {wanted.name} for itself", "choose another one with --name"
+            raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=location.config)])
+        steps = _registered(registry, wanted)
+        if wanted.default:
+            steps.append(Put(("default-runtime",), wanted.name))
+        if wanted.cdi:
+            steps += _cdi_on(host, location, registry)
+        taken = [
+            checks.on_both(flag, location)
+            for flag in command_line.given(host, location)
+            if flag.key != "runtimes" and any(step.keys[0] == flag.key for step in steps)
+        ]
+        if taken:
+            raise CdiError(taken)
+        return [Edit(location.config, "json", tuple(steps))]
 
+    def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
+        """What keeps dockerd from starting with this file, and what is wrong or will surprise with a runtime in it."""
+        text = decoded(host.read(location.config), location.config)
+        return [
+            *checks.other_file(location, _file_of(host, location.daemon) if location.daemon else location.config),
+            *checks.flags(command_line.given(host, location), registry, location, text),
+            *checks.spelling(registry, location, text),
+            *checks.default(registry, location, text),
+            *checks.entry(registry, name, location),
+            *checks.without_annotations(registry, name, location),
+            *checks.builds(registry, name, location, text),
+            *checks.confined(registry, name, location),
+            *checks.cdi_off(registry, location),
+        ]
 
-def faults(host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
-    """What keeps dockerd from starting with this file, and what is wrong or will surprise with a runtime in it."""
-    text = decoded(host.read(location.config), location.config)
-    return [
-        *checks.other_file(location, _file_of(host, location.daemon) if location.daemon else location.config),
-        *checks.flags(command_line.given(host, location), registry, location, text),
-        *checks.spelling(registry, location, text),
-        *checks.default(registry, location, text),
-        *checks.entry(registry, name, location),
-        *checks.without_annotations(registry, name, location),
-        *checks.builds(registry, name, location, text),
-        *checks.confined(registry, name, location),
-        *checks.cdi_off(registry, location),
-    ]
+    def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
+        """By annotation where this docker has them, else by arguments of a runtime. See `Engine`."""
+        if not location.version or location.version >= checks.HAS_ANNOTATIONS:
+            return f"ask by `docker run --runtime {name} --annotation cdi.k8s.io/x=KIND=NAME …`"
+        return checks.runtime_for_a_device(registry, name)
 
+    def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
+        """Ask dockerd whether it would take a changed file: `dockerd --validate`, known since docker 23.
 
-def ways_to_ask(location: Location, registry: Registry, name: str) -> str:
-    """How a container asks for devices: by annotation where this docker has them, else by arguments of a runtime."""
-    if not location.version or location.version >= checks.HAS_ANNOTATIONS:
-        return f"ask by `docker run --runtime {name} --annotation cdi.k8s.io/x=KIND=NAME …`"
-    return checks.runtime_for_a_device(registry, name)
+        Arguments:
+            host: the machine.
+            location: where the configuration lies.
+            changes: path -> content.
+        Returns:
+            what the file comes to; None when nothing changes or nobody can be asked.
+        Raises:
+            CdiError: ENGINE_CONFIG_SYNTAX with dockerd's own words, when it refuses what it took before.
+        """
+        candidate = changes.get(location.config)
+        if candidate is None or host.root != "/" or not location.program or location.version < _VALIDATES:
+            return None
+        said = _refusal(host, location, candidate)
+        if said and not _refusal(host, location, host.read(location.config) or b"{}"):
+            text = f"dockerd refuses the changed file: {said}"
+            raise CdiError([Finding("ENGINE_CONFIG_SYNTAX", text, "nothing was written", path=location.config)])
+        return self.read(host.with_files(changes), location)
 
+    def ask_daemon(self, host: Host, location: Location, registry: Registry) -> list[Finding] | None:
+        """What the dockerd that runs does not know yet, as it says itself; None when it cannot be asked.
 
-def dump(host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
-    """Ask dockerd whether it would take a changed file: `dockerd --validate`, known since docker 23.
+        Arguments: as of `model.Engine.faults`. To a file that this dockerd does not read it has nothing to say.
+        """
+        if host.root != "/" or not location.daemon:
+            return None
+        if _file_of(host, location.daemon) != location.config:
+            return []
+        said = api.info(_sockets(host, location, registry))
+        if said is None or not isinstance(said.get("Runtimes"), dict):
+            return None
+        restart = self.restart_command(location)
+        return list(checks.unknown(said, registry, location, command_line.given(host, location), restart))
 
-    Arguments:
-        host: the machine.
-        location: where the configuration lies.
-        changes: path -> content.
-    Returns:
-        what the file comes to; None when nothing changes or nobody can be asked.
-    Raises:
-        CdiError: ENGINE_CONFIG_SYNTAX with dockerd's own words, when it refuses what it took before.
-    """
-    candidate = changes.get(location.config)
-    if candidate is None or host.root != "/" or not location.program or location.version < _VALIDATES:
-        return None
-    said = _refusal(host, location, candidate)
-    if said and not _refusal(host, location, host.read(location.config) or b"{}"):
-        text = f"dockerd refuses the changed file: {said}"
-        raise CdiError([Finding("ENGINE_CONFIG_SYNTAX", text, "nothing was written", path=location.config)])
-    return read(host.with_files(changes), location)
+    def restart_command(self, location: Location) -> str:
+        """The command that restarts dockerd: the machine's, the user's own, or that of the snap."""
+        user = "--user " * (location.layout == "rootless")
+        return "snap restart docker" if location.layout == "snap" else f"systemctl {user}restart docker"
 
-
-def restart(host: Host, location: Location, registry: Registry) -> list[Finding] | None:
-    """What the dockerd that runs does not know yet, as it says itself; None when it cannot be asked.
-
-    Arguments: as of `model.Engine.faults`. To a file that this dockerd does not read it has nothing to say.
-    """
-    if host.root != "/" or not location.daemon:
-        return None
-    if _file_of(host, location.daemon) != location.config:
-        return []
-    said = api.info(_sockets(host, location, registry))
-    if said is None or not isinstance(said.get("Runtimes"), dict):
-        return None
-    return list(checks.unknown(said, registry, location, command_line.given(host, location)))
+    def containers(self, host: Host) -> list[Container]:
+        """The containers whose shims are in docker's namespace of containerd."""
+        return running.of_shims(host, lambda namespace: namespace == "moby")
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
@@ -337,3 +348,6 @@ def _refusal(host: Host, location: Location, data: bytes) -> str:
         ]
         said = host.refusal(location.program, "--validate", "--config-file", str(file), *options)
         return said.replace(str(file), location.config)
+
+
+ENGINE = Docker()

@@ -228,7 +228,9 @@ def cdi_off(registry: Registry, location: Location) -> Iterator[Finding]:
     yield Finding("CDI_OFF", text, remedy, path=location.config)
 
 
-def unknown(said: dict[str, Any], registry: Registry, location: Location, given: Iterable[Flag]) -> Iterator[Finding]:
+def unknown(
+    said: dict[str, Any], registry: Registry, location: Location, given: Iterable[Flag], restart: str
+) -> Iterator[Finding]:
     """What stands in the file, but not in the dockerd that runs.
 
     Arguments:
@@ -236,6 +238,7 @@ def unknown(said: dict[str, Any], registry: Registry, location: Location, given:
         registry: what the file says.
         location: where it lies.
         given: its options: those of --add-runtime are lost when it reloads its file, so that it has to be restarted.
+        restart: the command that does it.
     """
     known, pid = said["Runtimes"], location.daemon.pid if location.daemon else 0
     of_file = [name for name, runtime in registry.runtimes.items() if runtime.file == location.config]
@@ -243,8 +246,8 @@ def unknown(said: dict[str, Any], registry: Registry, location: Location, given:
     what = f"the dockerd that runs (process {pid})"
     if "CDISpecDirs" in said and registry.cdi is not None and bool(said["CDISpecDirs"]) != registry.cdi:
         text = f"the file says that docker's own CDI is {'on' if registry.cdi else 'off'}; {what} has it otherwise"
-        yield Finding("RESTART_NEEDED", text, location.restart, path=location.config)
-    reload = location.restart if any(one.name == "add-runtime" for one in given) else _reload(location, pid)
+        yield Finding("RESTART_NEEDED", text, restart, path=location.config)
+    reload = restart if any(one.name == "add-runtime" for one in given) else _reload(location, pid, restart)
     if missing:
         text = f"{what} does not know the runtime {', '.join(missing)} as the file has it"
         yield Finding("RESTART_NEEDED", text, reload, path=location.config)
@@ -261,8 +264,8 @@ def _program(runtime: Any) -> str:
     return str(table.get("path") or binary or "")
 
 
-def _reload(location: Location, pid: int) -> str:
+def _reload(location: Location, pid: int, restart: str) -> str:
     if location.layout == "snap":
         return f"kill -HUP {pid}: docker reads runtimes anew, and containers that run are not affected"
-    how = location.restart.replace(" restart ", " reload ")
+    how = restart.replace(" restart ", " reload ")
     return f"{how}: it reads runtimes anew, and containers that run are not affected"

@@ -25,7 +25,8 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import launcher, oci_hooks, toml_layers
+from shim.engines import launcher, oci_hooks, running, toml_layers
+from shim.engines.contract import Engine
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.podman import checks, programs
 from shim.engines.texts import toml_edit
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from shim.engines.model import Wanted
+    from shim.engines.running import Container
     from shim.host.host import Host
-
-NAME = "podman"
 
 _VENDOR, _ADMIN = "/usr/share/containers/containers.conf", "/etc/containers/containers.conf"
 _DROP_IN = "99-shim.conf"
@@ -73,114 +73,129 @@ LISTS = {
 _HEAD = "# podman's runtime that gives containers the CDI devices they ask for. Written by `shim runtime configure`.\n"
 
 
-def locate(host: Host, config: str = "", drop_in: str = "") -> Location:
-    """Find the containers.conf of who asks: the system's for root, else one's own.
+class Podman(Engine):
+    """podman, by a drop-in or a hook."""
 
-    Arguments: as of `model.Engine.locate`; a main file elsewhere is one that CONTAINERS_CONF names for podman.
-    Raises:
-        CdiError: DROP_IN_UNUSED when podman would not read a drop-in that was named.
-    """
-    program = host.find("podman")
-    version = host.version(program)
-    own = _own(host) if host.user else _ADMIN
-    main = config or host.environment.get("CONTAINERS_CONF") or own
-    reads_drop_ins = main in {_VENDOR, _ADMIN, _own(host)} and (not version or version >= _READS_DROP_INS)
-    directory = f"{own if main == _VENDOR else main}.d"
-    if drop_in and not (reads_drop_ins and posixpath.dirname(drop_in) == directory and drop_in.endswith(".conf")):
-        where = f"{directory}, with a name that ends in .conf" if reads_drop_ins else f"no place: it reads {main} alone"
-        raise CdiError([Finding("DROP_IN_UNUSED", f"podman looks for drop-ins in {where}", path=drop_in)])
-    drop_in = drop_in or (f"{directory}/{_DROP_IN}" if reads_drop_ins else "")
-    return Location(NAME, main, drop_in, program, version, layout="rootless" if host.user else "")
+    name = "podman"
+    program = "podman"
+    has_hooks = True
+    has_runtime_classes = False
 
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
+        """Find the containers.conf of who asks: the system's for root, else one's own.
 
-def read(host: Host, location: Location) -> Registry:
-    """Read the configuration as podman does.
+        Arguments: as of `model.Engine.locate`; a main file elsewhere is one that CONTAINERS_CONF names for podman.
+        Raises:
+            CdiError: DROP_IN_UNUSED when podman would not read a drop-in that was named.
+        """
+        program = host.find("podman")
+        version = host.version(program)
+        own = _own(host) if host.user else _ADMIN
+        main = config or host.environment.get("CONTAINERS_CONF") or own
+        reads_drop_ins = main in {_VENDOR, _ADMIN, _own(host)} and (not version or version >= _READS_DROP_INS)
+        directory = f"{own if main == _VENDOR else main}.d"
+        if drop_in and not (reads_drop_ins and posixpath.dirname(drop_in) == directory and drop_in.endswith(".conf")):
+            where = (
+                f"{directory}, with a name that ends in .conf" if reads_drop_ins else f"no place: it reads {main} alone"
+            )
+            raise CdiError([Finding("DROP_IN_UNUSED", f"podman looks for drop-ins in {where}", path=drop_in)])
+        drop_in = drop_in or (f"{directory}/{_DROP_IN}" if reads_drop_ins else "")
+        return Location(self.name, main, drop_in, program, version, layout="rootless" if host.user else "")
 
-    Raises:
-        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
-    """
-    found = toml_layers.read(host, _files(host, location), _MAPS)
-    document = toml_layers.merge(found, _MAPS)
-    engine = _table(document, ("engine",))
-    manager = engine.get("cgroup_manager")
-    spec_dirs = names(found, "cdi_spec_dirs", _SPEC_DIRS) if _is_at_least(location, _READS_SPEC_DIRS) else [*_SPEC_DIRS]
-    registry = Registry(
-        runtimes=_runtimes(host, found, document, manager == "systemd" if manager else None),
-        cdi=_is_at_least(location, _HAS_CDI) and bool(spec_dirs),
-        spec_dirs=tuple(spec_dirs),
-        document=document,
-        files=[one.path for one in found],
-    )
-    written = engine["runtime"] if isinstance(engine.get("runtime"), str) else ""
-    registry.default = written or next((name for name in _SEARCHED if name in registry.runtimes), "")
-    default = registry.runtimes.get(registry.default)
-    registry.low_level = host.find(default.path) if default else host.find(written) if written else ""
-    appends = not location.version or location.version >= _APPENDS
-    hooks = oci_hooks.read(host, names(found, "hooks_dir", _HOOKS))
-    registry.hook = next((hook.path for hook in hooks if hook.is_ours), "")
-    registry.findings = [*checks.mistyped(found, appends=appends), *checks.dead(found)]
-    return registry
+    def read(self, host: Host, location: Location) -> Registry:
+        """Read the configuration as podman does.
 
+        Raises:
+            CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
+        """
+        found = toml_layers.read(host, _files(host, location), _MAPS)
+        document = toml_layers.merge(found, _MAPS)
+        engine = _table(document, ("engine",))
+        manager = engine.get("cgroup_manager")
+        spec_dirs = (
+            names(found, "cdi_spec_dirs", _SPEC_DIRS) if _is_at_least(location, _READS_SPEC_DIRS) else [*_SPEC_DIRS]
+        )
+        registry = Registry(
+            runtimes=_runtimes(host, found, document, manager == "systemd" if manager else None),
+            cdi=_is_at_least(location, _HAS_CDI) and bool(spec_dirs),
+            spec_dirs=tuple(spec_dirs),
+            document=document,
+            files=[one.path for one in found],
+        )
+        written = engine["runtime"] if isinstance(engine.get("runtime"), str) else ""
+        registry.default = written or next((name for name in _SEARCHED if name in registry.runtimes), "")
+        default = registry.runtimes.get(registry.default)
+        registry.low_level = host.find(default.path) if default else host.find(written) if written else ""
+        appends = not location.version or location.version >= _APPENDS
+        hooks = oci_hooks.read(host, names(found, "hooks_dir", _HOOKS))
+        registry.hook = next((hook.path for hook in hooks if hook.is_ours), "")
+        registry.findings = [*checks.mistyped(found, appends=appends), *checks.dead(found)]
+        return registry
 
-def edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-    """The keys that register a runtime, in a drop-in or, where podman reads none, in the main file.
+    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """The keys that register a runtime, in a drop-in or, where podman reads none, in the main file.
 
-    The versions of the podman programs are recorded as well: they decide whether annotations count.
-    """
-    steps = [
-        Put(("engine", key), value) for key, value in _lists(host, location, wanted.name, wanted.low_level).items()
-    ]
-    if wanted.default:
-        steps.insert(0, Put(("engine", "runtime"), wanted.name))
-    if wanted.cdi and not registry.spec_dirs:
-        steps.append(Put(("engine", "cdi_spec_dirs"), [*_SPEC_DIRS]))
-    steps.append(Put((*_RUNTIMES, wanted.name), [wanted.path]))
-    return [Edit(location.drop_in or location.config, "toml", tuple(steps), head=_HEAD), *programs.record(host)]
+        The versions of the podman programs are recorded as well: they decide whether annotations count.
+        """
+        steps = [
+            Put(("engine", key), value) for key, value in _lists(host, location, wanted.name, wanted.low_level).items()
+        ]
+        if wanted.default:
+            steps.insert(0, Put(("engine", "runtime"), wanted.name))
+        if wanted.cdi and not registry.spec_dirs:
+            steps.append(Put(("engine", "cdi_spec_dirs"), [*_SPEC_DIRS]))
+        steps.append(Put((*_RUNTIMES, wanted.name), [wanted.path]))
+        return [Edit(location.drop_in or location.config, "toml", tuple(steps), head=_HEAD), *programs.record(host)]
 
+    def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
+        """What is wrong with a runtime in this configuration: lists without it, files that do not count, hooks."""
+        found = toml_layers.read(host, registry.files, _MAPS)
+        hooks = oci_hooks.read(host, names(found, "hooks_dir", _HOOKS))
+        is_there = name in registry.runtimes and registry.runtimes[name].file != ""
+        result = [
+            *checks.other_file(host, location, {_VENDOR, _ADMIN, _own(host)}),
+            *checks.unused(host, location, registry, name),
+            *checks.missing_default(host, registry),
+            *oci_hooks.doubles(hooks, name if is_there else ""),
+            *programs.faults(host, name if is_there else "", hooks),
+        ]
+        if is_there:
+            wanted = _lists(host, location, name, launcher.becomes(host, registry.runtimes[name].path))
+            result += checks.lost_names(found, {key: (wanted.get(key, []), names(found, key)) for key in LISTS}, name)
+        if registry.cdi is False:
+            result.append(checks.cdi_off(location, registry))
+        return result
 
-def hook_edits(host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-    """The precreate hook, with which no other runtime is needed; its directory in containers.conf if it is not there.
+    def hook_edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """The precreate hook, which needs no other runtime; its directory in containers.conf if it is not there.
 
-    Arguments: as of `model.Engine.edits`; of `wanted` the path alone counts.
-    Raises:
-        CdiError: PODMAN_HOOK under a podman that copies annotations of images.
-    """
-    programs.refuse_hook(host)
-    directory = _hooks_directory(host)
-    there = names(toml_layers.read(host, registry.files, _MAPS), "hooks_dir", _HOOKS)
-    result = [Edit(f"{directory}/{_HOOK}", "text", head=oci_hooks.precreate(wanted.path)), *programs.record(host)]
-    if directory not in there:
-        key = Put(("engine", "hooks_dir"), [*there, directory])
-        result.append(Edit(location.drop_in or location.config, "toml", (key,), head=_HEAD))
-    return result
+        Arguments: as of `model.Engine.edits`; of `wanted` the path alone counts.
+        Raises:
+            CdiError: PODMAN_HOOK under a podman that copies annotations of images.
+        """
+        programs.refuse_hook(host)
+        directory = _hooks_directory(host)
+        there = names(toml_layers.read(host, registry.files, _MAPS), "hooks_dir", _HOOKS)
+        result = [Edit(f"{directory}/{_HOOK}", "text", head=oci_hooks.precreate(wanted.path)), *programs.record(host)]
+        if directory not in there:
+            key = Put(("engine", "hooks_dir"), [*there, directory])
+            result.append(Edit(location.drop_in or location.config, "toml", (key,), head=_HEAD))
+        return result
 
+    def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
+        """How a container asks for devices: by annotation where this podman does not take annotations of images."""
+        if location.version and location.version < TAKES_NO_IMAGE_ANNOTATIONS:
+            return f"ask by `podman --runtime {name} --runtime-flag device=KIND=NAME run …`"
+        runtime = f"--runtime {name} " * (name in registry.runtimes)
+        return f"ask by `podman run {runtime}--annotation cdi.k8s.io/x=KIND=NAME …`"
 
-def faults(host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
-    """What is wrong with a runtime in this configuration: lists without it, files that do not count, hooks."""
-    found = toml_layers.read(host, registry.files, _MAPS)
-    hooks = oci_hooks.read(host, names(found, "hooks_dir", _HOOKS))
-    is_there = name in registry.runtimes and registry.runtimes[name].file != ""
-    result = [
-        *checks.other_file(host, location, {_VENDOR, _ADMIN, _own(host)}),
-        *checks.unused(host, location, registry, name),
-        *checks.missing_default(host, registry),
-        *oci_hooks.doubles(hooks, name if is_there else ""),
-        *programs.faults(host, name if is_there else "", hooks),
-    ]
-    if is_there:
-        wanted = _lists(host, location, name, launcher.becomes(host, registry.runtimes[name].path))
-        result += checks.lost_names(found, {key: (wanted.get(key, []), names(found, key)) for key in LISTS}, name)
-    if registry.cdi is False:
-        result.append(checks.cdi_off(location, registry))
-    return result
+    def pod_annotation(self, registry: Registry, handler: str, key: str) -> str:
+        """`podman kube play` is a client, which gives them to each container as its own."""
+        return ""
 
-
-def ways_to_ask(location: Location, registry: Registry, name: str) -> str:
-    """How a container asks for devices: by annotation where this podman does not take annotations of images."""
-    if location.version and location.version < TAKES_NO_IMAGE_ANNOTATIONS:
-        return f"ask by `podman --runtime {name} --runtime-flag device=KIND=NAME run …`"
-    runtime = f"--runtime {name} " * (name in registry.runtimes)
-    return f"ask by `podman run {runtime}--annotation cdi.k8s.io/x=KIND=NAME …`"
+    def containers(self, host: Host) -> list[Container]:
+        """The containers whose conmon was started by podman."""
+        return running.of_conmon(host, "libpod")
 
 
 def names(found: Iterable[toml_layers.Layer], key: str, default: Sequence[str] | None = None) -> list[str]:
@@ -288,3 +303,6 @@ def _lists(host: Host, location: Location, name: str, low_level: str) -> dict[st
         if behind in there:
             result[key] = [*there, name]
     return result
+
+
+ENGINE = Podman()

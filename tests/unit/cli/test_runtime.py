@@ -203,7 +203,7 @@ def test_auto_leaves_out_the_containerd_that_works_for_docker_alone(
         ]
     )
     monkeypatch.setattr(cli_runtime, "Host", lambda: host)
-    monkeypatch.setattr(table, "found", lambda _: [table.ENGINES["containerd"], table.ENGINES["docker"]])
+    monkeypatch.setattr(table, "present", lambda _: [table.ENGINES["containerd"], table.ENGINES["docker"]])
     done = CliRunner().invoke(command, ["runtime", "configure", "--path", str(machine.shim)])
     assert done.exit_code == 0, done.output
     assert "containerd: left out" in done.stdout

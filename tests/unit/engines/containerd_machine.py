@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shim.base.findings import Finding
-from shim.engines import containerd
 from shim.engines.model import Location, Wanted
+from shim.engines.table import ENGINES
 from shim.engines.texts.editing import apply
 from shim.host.host import Daemon, Host
+
+containerd = ENGINES["containerd"]
 
 CONFIG = "/etc/containerd/config.toml"
 SHIM = Wanted("shim", "/usr/bin/shim")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from shim.base.findings import CdiError, Finding
 from shim.engines import configure, launcher, undo_records
 from shim.engines.configure import Order, Outcome
 from shim.engines.model import Location, Registry
+from shim.engines.table import ENGINES
 from shim.host.host import Daemon, Host
 
 BEFORE = b'# mine\ndefault = "runc"\n[runtimes.runc]  # the one\npath = "/usr/sbin/runc"'
@@ -239,7 +241,7 @@ def test_files_that_the_engine_itself_would_refuse_stop_it(machine: Machine) -> 
     """What its own check refuses counted as not asked."""
 
     class Asked(Toy):
-        def dump(self, host: Host, location: Location, changes: dict[str, bytes | None]) -> Registry | None:
+        def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
             return None if changes and refuses else self.read(host.with_files(changes), location)
 
     before, refuses = machine.files(), True
@@ -435,7 +437,7 @@ def test_a_daemon_that_is_older_than_its_files_must_be_restarted(machine: Machin
     ],
 )
 def test_who_brought_an_engine_restarts_it(engine: str, layout: str, command: str) -> None:
-    assert Location(engine, "/etc/x", layout=layout).restart == command
+    assert ENGINES[engine].restart_command(Location(engine, "/etc/x", layout=layout)) == command
 
 
 @pytest.mark.parametrize(

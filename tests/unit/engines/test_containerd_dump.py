@@ -11,11 +11,13 @@ import pytest
 from engines.harness import programs
 from unit.engines import containerd_cases
 
-from shim.engines import containerd
 from shim.engines.model import Location, Wanted
+from shim.engines.table import ENGINES
 from shim.engines.texts import toml_edit
 from shim.engines.texts.editing import apply
 from shim.host.host import Host
+
+containerd = ENGINES["containerd"]
 
 [PROGRAM] = programs.find("containerd")
 VERSION = Host().version(PROGRAM)
@@ -120,12 +122,12 @@ def test_nothing_but_our_runtime_differs_afterwards(tmp_path: Path, files: dict[
 
 def test_containerd_is_asked_about_files_that_are_not_written_yet(tmp_path: Path) -> None:
     host, location = _machine(tmp_path, {"main.toml": 'version = 2\nimports = ["d/x.toml"]\n', "d/x.toml": RUNC})
-    now = containerd.dump(host, location, {})
+    now = containerd.preview(host, location, {})
     assert now
     assert sorted(now.runtimes) == ["runc"]
     assert now.runtimes["runc"].systemd_cgroup is True
     new = RUNC.replace("runtimes.runc", "runtimes.new")
-    then = containerd.dump(host, location, {str(tmp_path / "d/x.toml"): new.encode()})
+    then = containerd.preview(host, location, {str(tmp_path / "d/x.toml"): new.encode()})
     assert then
     assert sorted(then.runtimes) == ["new"], "the list of an import takes the place of the built-in one"
     assert (tmp_path / "d/x.toml").read_text() == RUNC
@@ -134,7 +136,7 @@ def test_containerd_is_asked_about_files_that_are_not_written_yet(tmp_path: Path
 def test_a_main_file_that_is_missing_is_no_fault(tmp_path: Path) -> None:
     host = Host(daemons=[])
     location = containerd.locate(host, config=str(tmp_path / "main.toml"))
-    said = containerd.dump(host, location, {})
+    said = containerd.preview(host, location, {})
     assert said
     assert sorted(said.runtimes) == ["runc"]
     assert list(tmp_path.iterdir()) == []
@@ -152,20 +154,20 @@ class Watched(Host):
 def test_the_candidates_lie_where_nobody_else_can_read_them_and_go(tmp_path: Path) -> None:
     _, location = _machine(tmp_path, {"main.toml": "version = 2\n"})
     watched = Watched(daemons=[])
-    assert containerd.dump(watched, location, {})
+    assert containerd.preview(watched, location, {})
     assert watched.mode == 0o700
     assert not watched.directory.exists()
 
 
 def test_nobody_can_be_asked(tmp_path: Path) -> None:
     host, location = _machine(tmp_path, {"main.toml": "version = 2\n"})
-    assert containerd.dump(Host(str(tmp_path), daemons=[]), location, {}) is None, "another machine"
-    assert containerd.dump(host, Location("containerd", location.config), {}) is None, "no program"
-    assert containerd.dump(host, Location("containerd", location.config, program=PROGRAM, layout="k3s"), {}) is None, (
-        "k3s"
-    )
-    assert containerd.dump(host, location, {location.config: b"version = 7\n"}) is None, "no such version"
-    assert containerd.dump(host, location, {location.config: b"version = 2\nplugins = 1\n"}) is None, (
+    assert containerd.preview(Host(str(tmp_path), daemons=[]), location, {}) is None, "another machine"
+    assert containerd.preview(host, Location("containerd", location.config), {}) is None, "no program"
+    assert (
+        containerd.preview(host, Location("containerd", location.config, program=PROGRAM, layout="k3s"), {}) is None
+    ), "k3s"
+    assert containerd.preview(host, location, {location.config: b"version = 7\n"}) is None, "no such version"
+    assert containerd.preview(host, location, {location.config: b"version = 2\nplugins = 1\n"}) is None, (
         "it refuses the file"
     )
 

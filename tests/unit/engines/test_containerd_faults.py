@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 from unit.engines.containerd_machine import CONFIG, Machine, daemon, faults, written
 
-from shim.engines import containerd
 from shim.engines.model import Location
+from shim.engines.table import ENGINES
 from shim.engines.texts import toml_edit
 from shim.host.host import Host
+
+containerd = ENGINES["containerd"]
 
 GRPC, RUNTIME = "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
 TYPE = 'runtime_type = "io.containerd.runc.v2"\n'

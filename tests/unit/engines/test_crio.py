@@ -9,10 +9,12 @@ from unit.engines import trees
 from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import CdiError
-from shim.engines import crio
 from shim.engines.model import Wanted
+from shim.engines.table import ENGINES
 from shim.engines.texts import toml_edit
 from shim.host.host import Host
+
+crio = ENGINES["crio"]
 
 DROP_IN = "/etc/crio/crio.conf.d/99-shim.conf"
 

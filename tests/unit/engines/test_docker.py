@@ -6,7 +6,7 @@ import dataclasses
 import json
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from unit.engines import trees
 from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import docker
 from shim.engines.docker import flags as docker_flags
 from shim.engines.model import Wanted
+from shim.engines.table import ENGINES
 from shim.host.host import Daemon, Host
+
+docker = ENGINES["docker"]
 
 CONFIG = "/etc/docker/daemon.json"
 SNAP = "/var/snap/docker/current/config/daemon.json"
@@ -518,12 +520,12 @@ def api(tmp_path: Path) -> Iterator[Api]:
         server.shutdown()
 
 
-def _asked(tmp_path: Path, document: dict[str, Any], *words: str) -> list[Finding] | None:
+def _asked(tmp_path: Path, document: dict[str, Any], *words: str) -> Sequence[Finding] | None:
     file = tmp_path / "daemon.json"
     file.write_text(json.dumps({"hosts": [f"unix://{tmp_path}/s"], **document}))
     host = Host(daemons=[Daemon(7, ("dockerd", "--config-file", str(file), *words), 0.0)])
     location = dataclasses.replace(docker.locate(host), version=(28, 2))  # whatever this machine has
-    return docker.restart(host, location, docker.read(host, location))
+    return docker.ask_daemon(host, location, docker.read(host, location))
 
 
 RUNTIMES = {"runtimes": {"shim": {"path": "/x"}, "t": {"runtimeType": "y", "options": {"BinaryName": "/z"}}}}
@@ -581,13 +583,13 @@ def test_a_daemon_has_nothing_to_say_about_a_file_that_it_does_not_read(tmp_path
         one.write_text(json.dumps({"hosts": [f"unix://{tmp_path}/s"], **RUNTIMES}))
     host = Host(daemons=[Daemon(7, ("dockerd", "--config-file", str(file)), 0.0)])
     places = [docker.locate(host, str(one)) for one in (file, other)]
-    stale = [docker.restart(host, location, docker.read(host, location)) for location in places]
+    stale = [docker.ask_daemon(host, location, docker.read(host, location)) for location in places]
     assert [len(found or ()) for found in stale] == [1, 0]
 
 
 def test_a_daemon_that_does_not_answer_is_not_asked(tmp_path: Path) -> None:
     assert _asked(tmp_path, {**RUNTIMES, "hosts": [f"unix://{tmp_path}/gone"]}) is None
-    assert docker.restart(tree("docker", "none"), docker.locate(tree("docker", "none")), machine().read()) is None
+    assert docker.ask_daemon(tree("docker", "none"), docker.locate(tree("docker", "none")), machine().read()) is None
 
 
 VALIDATING = """#!/bin/sh
@@ -608,7 +610,7 @@ def _validated(tmp_path: Path, before: str, after: str) -> Any:
     host = Host(daemons=[Daemon(7, (str(program), "--config-file", str(file)), 0.0)])
     location = docker.locate(host)
     assert location.version == (27, 0, 1)
-    return docker.dump(host, location, {location.config: after.encode()})
+    return docker.preview(host, location, {location.config: after.encode()})
 
 
 def test_dockerd_is_asked_whether_it_would_take_the_file(tmp_path: Path) -> None:
@@ -624,7 +626,7 @@ def test_a_file_that_dockerd_refused_before_is_not_held_against_the_change(tmp_p
 
 
 def test_an_old_dockerd_is_not_asked() -> None:
-    assert docker.dump(tree("docker", "none"), docker.locate(tree("docker", "none")), {CONFIG: b"{}"}) is None
+    assert docker.preview(tree("docker", "none"), docker.locate(tree("docker", "none")), {CONFIG: b"{}"}) is None
 
 
 # --- how to ask -------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from shim.base.findings import ERROR, CdiError
 from shim.engines import configure, table, verify
 from shim.engines.configure import Order
-from shim.engines.model import Engine
+from shim.engines.contract import Engine
 from shim.host.host import Host
 
 CONFIGS = Path(__file__).parents[2] / "configs"

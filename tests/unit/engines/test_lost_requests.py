@@ -10,9 +10,11 @@ import pytest
 from unit.engines.test_configure import Machine
 from unit.engines.toy import Toy
 
-from shim.engines import lost_requests, running
+from shim.engines import lost_requests
 from shim.engines.lost_requests import LostRequests
 from shim.engines.model import Registry, Runtime
+from shim.engines.running import Container
+from shim.engines.table import ENGINES
 from shim.host.host import Daemon, Host
 
 NVIDIA = "/usr/bin/nvidia-container-runtime"
@@ -68,10 +70,14 @@ class Running:
     def host(self) -> Host:
         return Host(str(self.root), daemons=self.daemons)
 
+    def running(self, engine: str) -> list[Container]:
+        """The running containers of an engine."""
+        return ENGINES[engine].containers(self.host)
+
     def lost(self, engine: str = "docker", program: str = NVIDIA) -> dict[str, LostRequests]:
         """What would be lost, by source."""
         registry = Registry(runtimes={"nvidia": Runtime("nvidia", program)}, default="nvidia", low_level=program)
-        return {one.source: one for one in lost_requests.compare(self.host, engine, registry, WAYS)}
+        return {one.source: one for one in lost_requests.compare(self.host, self.running(engine), registry, WAYS)}
 
 
 @pytest.fixture
@@ -92,19 +98,16 @@ def test_the_containers_of_each_engine_are_found_by_their_monitors(machine: Runn
     machine.shim("/run/x/plugins.moby", "plugins.moby", {"plugin": config()})
     machine.conmon("cri-o", "o1", config("A=crio"))
     machine.conmon("libpod", "p1", config("A=podman"))
-    ids = {
-        engine: [one.id for one in running.containers(machine.host, engine)]
-        for engine in ("docker", "containerd", "crio", "podman")
-    }
+    ids = {engine: [one.id for one in machine.running(engine)] for engine in ("docker", "containerd", "crio", "podman")}
     assert ids == {"docker": ["d1", "d2"], "containerd": ["c1", "pod"], "crio": ["o1"], "podman": ["p1"]}
-    assert running.containers(machine.host, "docker")[0].environment == {"PATH": "/bin", "A": "docker"}
+    assert machine.running("docker")[0].environment == {"PATH": "/bin", "A": "docker"}
 
 
 def test_what_does_not_run_or_cannot_be_read_is_left_out(machine: Running) -> None:
     machine.shim(TASKS, "moby", {"gone": config(), "here": config(), "odd": "[1]", "broken": "{"}, dead="gone")
-    assert [one.id for one in running.containers(machine.host, "docker")] == ["here"]
+    assert [one.id for one in machine.running("docker")] == ["here"]
     machine.write(f"{TASKS}/here/config.json", "{" + " " * 5_000_000 + "}")
-    assert running.containers(machine.host, "docker") == []
+    assert machine.running("docker") == []
 
 
 # --- what is lost -----------------------------------------------------------------------------------------------------

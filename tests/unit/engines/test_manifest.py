@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from shim.base.findings import CdiError, Finding
 from shim.engines import manifest
-from shim.engines.model import Location, Registry, Runtime
+from shim.engines.model import Registry, Runtime
+from shim.engines.table import ENGINES
 
 CLASS = """apiVersion: node.k8s.io/v1
 kind: RuntimeClass
@@ -41,7 +42,7 @@ def registry(*names: str, pod_annotations: list[str] | None = None) -> Registry:
 
 
 def check(text: str, engine: str = "containerd", of: Registry | None = None) -> list[Finding]:
-    return manifest.check(text, of or registry(), Location(engine, "/etc/config"), "rc.yaml")
+    return manifest.check(text, ENGINES[engine], of or registry(), "rc.yaml")
 
 
 def told(text: str, engine: str = "containerd", of: Registry | None = None) -> list[tuple[str, int]]:
@@ -228,7 +229,7 @@ def test_what_arrives_of_an_annotation_of_a_pod_is_told(engine: str, passed: lis
 
 
 def test_prefixes_of_the_configuration_are_looked_for() -> None:
-    ours = manifest.check(f"{CLASS}---\n{POD}", registry(), Location("crio", "/etc/config"), "rc.yaml", ("acme.com/",))
+    ours = manifest.check(f"{CLASS}---\n{POD}", ENGINES["crio"], registry(), "rc.yaml", ("acme.com/",))
     assert ours == []
 
 

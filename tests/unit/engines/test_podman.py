@@ -12,11 +12,14 @@ from unit.engines import trees
 from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import CdiError
-from shim.engines import configure, podman
+from shim.engines import configure
 from shim.engines.configure import Order
 from shim.engines.model import Wanted
+from shim.engines.table import ENGINES
 from shim.engines.texts import toml_edit
 from shim.host.host import Host
+
+podman = ENGINES["podman"]
 
 DROP_IN = "/etc/containers/containers.conf.d/99-shim.conf"
 MAIN = "/etc/containers/containers.conf"

@@ -10,10 +10,13 @@ import pytest
 from unit.engines import trees
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import configure, podman, verify
+from shim.engines import configure, verify
 from shim.engines.configure import Order, Outcome
+from shim.engines.table import ENGINES
 from shim.host import podman_programs
 from shim.host.host import Host
+
+podman = ENGINES["podman"]
 
 RECORD = podman_programs.SYSTEM_FILE
 HOOK = "/etc/containers/oci/hooks.d/shim-precreate.json"

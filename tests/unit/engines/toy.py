@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shim.base.findings import Finding
+from shim.engines.contract import Engine
 from shim.engines.model import Add, Edit, Location, Put, Registry, Runtime, Wanted
 from shim.engines.texts import editing, toml_edit
 from shim.host.host import Host
@@ -15,8 +16,8 @@ DROP_IN = "/etc/toy.d/shim.toml"
 
 
 @dataclass
-class Toy:
-    """The module of an engine; each test has its own.
+class Toy(Engine):
+    """The engine; each test has its own.
 
     Attributes:
         drop_in: whether our runtime goes into a file of its own.
@@ -24,10 +25,12 @@ class Toy:
         forgets: runtimes that are not seen once our runtime is there.
     """
 
+    name = "toy"
+    program = "toyd"
+
     drop_in: bool = False
     wrong: list[Finding] = field(default_factory=list)
     forgets: tuple[str, ...] = ()
-    NAME: str = "toy"
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Where the test has put it."""

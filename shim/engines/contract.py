@@ -1,0 +1,122 @@
+"""What the package of an engine must offer, and what it may: the class Engine.
+
+A new engine is one package with a subclass of it, and one line in shim.engines.table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from shim.base.findings import Finding
+    from shim.engines.model import Edit, Location, Registry, Wanted
+    from shim.engines.running import Container
+    from shim.host.host import Host
+
+
+class Engine(ABC):
+    """An engine. No method writes anything, and everything that a method knows of the machine comes from `host`.
+
+    The four abstract methods are what configure, verify and remove need. Each of the others is an ability that only
+    some engines have; the default stands for an engine without it.
+
+    Attributes:
+        name: by which it is chosen, and which messages and records have.
+        program: the file name of its program or daemon.
+        has_hooks: whether `hook_edits` can register shim without a runtime.
+        has_runtime_classes: whether it may be the engine of a kubelet, whose Pods choose runtimes by RuntimeClass.
+    """
+
+    name: str
+    program: str
+    has_hooks = False
+    has_runtime_classes = True
+
+    @abstractmethod
+    def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
+        """Find the engine's configuration.
+
+        Arguments:
+            host: the machine.
+            config: the main file, when the user names one.
+            drop_in: the file for our keys, when the user names one.
+        Raises:
+            CdiError: the configuration is of a kind that cannot be changed here (a remedy says what to do), or a file
+                that was named does not go with this engine.
+        """
+
+    @abstractmethod
+    def read(self, host: Host, location: Location) -> Registry:
+        """Read the configuration as the engine does. Missing files are no error: then its defaults hold.
+
+        Raises:
+            CdiError: a file cannot be read, or is not valid TOML or JSON.
+        """
+
+    @abstractmethod
+    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """What registers a runtime. Edits that change nothing are dropped by the caller.
+
+        Raises:
+            CdiError: it cannot be done in this configuration.
+        """
+
+    @abstractmethod
+    def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
+        """What is wrong, or unexpected, with the runtime `name` in this configuration; `registry.findings` aside."""
+
+    def hook_edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+        """What registers shim as an OCI hook, for the engine's usual runtime. Only where `has_hooks`.
+
+        Raises:
+            CdiError: it cannot be done in this configuration.
+        """
+        raise NotImplementedError(f"{self.name} has no hooks that edit config.json")
+
+    def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
+        """What changed files come to, by the engine's own check of its configuration.
+
+        Arguments:
+            host: the machine.
+            location: where the configuration lies.
+            changes: path -> new content, None for a file that shall be missing.
+        Returns:
+            the configuration as the engine's program understands it; None where there is no such check, it cannot be
+            run, or it refuses the files.
+        Raises:
+            CdiError: the check refuses the changed files, and says why.
+        """
+        return None
+
+    def ask_daemon(self, host: Host, location: Location, registry: Registry) -> Sequence[Finding] | None:
+        """RESTART_NEEDED, for each difference between the files and what the running daemon itself reports.
+
+        Returns:
+            None where the daemon cannot be asked; then the times of its files decide.
+        """
+        return None
+
+    def restart_command(self, location: Location) -> str:
+        """The command that restarts the engine, as it was installed here."""
+        return f"systemctl restart {self.name}"
+
+    def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
+        """How a container of this engine, in this version of it, asks the runtime `name` for devices; a clause."""
+        return "ask by annotation or --device"
+
+    def pod_annotation(self, registry: Registry, handler: str, key: str) -> str:
+        """What becomes of a Pod's annotation; a clause that begins with the engine, "" where it is a request.
+
+        Arguments:
+            registry: what the configuration says.
+            handler: the Pod's runtime.
+            key: of the annotation.
+        """
+        return f"{self.name} passes no annotation of a Pod on to its containers"
+
+    def containers(self, host: Host) -> list[Container]:
+        """The containers of this engine that run now, as far as they can be found."""
+        return []
