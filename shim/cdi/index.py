@@ -23,7 +23,7 @@ import time
 from shim import __version__
 from shim.base import fastjson
 from shim.base.paths import parent
-from shim.host.identity import is_our_file, is_ours, make_directory
+from shim.host.identity import access_list, is_our_file, is_ours, make_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _PREAMBLE = 43
 _FIRST_READ = 64 * 1024  # holds everything but the records of eight GPUs
 _MAX_SIZE = 256 * 1024 * 1024
 _FRESH_NS = 100_000_000
+_GROUP_WRITE = 0o020
 
 
 class DamagedError(ValueError):
@@ -266,7 +267,10 @@ def way(path: str, look: Look = posix) -> list[int] | None:
         status = look.lstat(path)
     except (OSError, ValueError):
         return None
-    return [status.st_dev, status.st_ino, status.st_mode, status.st_uid, status.st_gid]
+    found = [status.st_dev, status.st_ino, status.st_mode, status.st_uid, status.st_gid]
+    if status.st_mode & _GROUP_WRITE:
+        found += access_list(path, look)
+    return found
 
 
 class Inputs:

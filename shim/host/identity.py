@@ -101,6 +101,18 @@ def is_our_file(status: FileStatus) -> bool:
     return _is_ours(status, _S_IFREG)
 
 
+def access_list(path: str, look: Look = posix) -> bytes:
+    """The POSIX access list of a file (acl(5)) in the kernel's form, b"" where there is none.
+
+    With a list the group's bits of the mode are its mask, which limits all writers that it adds: without the bit for
+    writing it adds none, and need not be looked at.
+    """
+    try:
+        return look.getxattr(path, "system.posix_acl_access")
+    except OSError:  # ENODATA, or EOPNOTSUPP of the file system
+        return b""
+
+
 def make_directory(path: str) -> bool:
     """Make a directory of ours, with mode 0700, where it is missing; whether it is ours now. Raises OSError."""
     try:

@@ -60,6 +60,9 @@ class Look(Protocol):
     def readlink(self, path: str, /) -> str:
         """The text of a symbolic link."""
 
+    def getxattr(self, path: str, name: str, /) -> bytes:
+        """An extended attribute of a file, links followed."""
+
 
 class Reader(Look, Protocol):
     """Answers what a small file holds, too."""

@@ -1,9 +1,9 @@
 """Trust: whose word a file is. One function for specs, configuration, hook paths and the index. HOT.
 
 A spec names programs that run as root, so a file counts only if nobody but a trusted user could have put it there: it
-and every directory above it belong to a trusted uid and can be written by no group (other than gid 0) and by no others.
-The sticky bit does not help: it keeps others from replacing a file, not from making one. Links are followed step by
-step, and each place that a link leads through is judged like any other.
+and every directory above it belong to a trusted uid and can be written by no group (other than gid 0) and by no others,
+nor by anybody else whom a POSIX access list names. The sticky bit does not help: it keeps others from replacing a file,
+not from making one. Links are followed step by step, and each place that a link leads through is judged like any other.
 
 Who is trusted depends on who we are, which is decided once (shim.host.identity): host root trusts uid 0 alone. Anybody
 else trusts himself and root, and below the system directories also the overflow uid, since host root looks like nobody
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _S_IFMT, _S_IFLNK = 0o170000, 0o120000
 _GROUP_WRITE, _OTHERS_WRITE = 0o020, 0o002
+# include/uapi/linux/posix_acl_xattr.h and posix_acl.h: a version, then entries of tag, permissions and id
+_ACL_VERSION, _ACL_WRITE = b"\2\0\0\0", 2
+_ACL_USER, _ACL_OWNING_GROUP, _ACL_GROUP = 0x02, 0x04, 0x08
 _MAX_LINKS = 40  # as the kernel (path_resolution(7))
 _DEFAULT_OVERFLOW_UID = 65534
 
@@ -110,9 +113,30 @@ class Trust:
             return f"{path} belongs to uid {status.st_uid}"
         if status.st_mode & _OTHERS_WRITE:
             return f"{path} can be written by everybody"
-        if status.st_mode & _GROUP_WRITE and status.st_gid != 0:
-            return f"{path} can be written by group {status.st_gid}"
+        if status.st_mode & _GROUP_WRITE:
+            writer = self._other_writer(path, status.st_gid)
+            if writer:
+                return f"{path} can be written by {writer}"
         self._good.add(path)
+        return ""
+
+    def _other_writer(self, path: str, group: int) -> str:
+        """Another than owner, root and gid 0 who can write where the group's bits allow it, "" for nobody."""
+        acl = identity.access_list(path, self._look)
+        if not acl:
+            return f"group {group}" if group else ""
+        if acl[:4] != _ACL_VERSION:
+            return "others: its access list has an unknown form"
+        for at in range(4, len(acl), 8):
+            tag, permissions, id = (int.from_bytes(acl[at + a : at + b], "little") for a, b in ((0, 2), (2, 4), (4, 8)))
+            if not permissions & _ACL_WRITE:
+                continue
+            if tag == _ACL_USER and id not in self._uids:
+                return f"uid {id}, by its access list"
+            if tag == _ACL_GROUP and id != 0:
+                return f"group {id}, by its access list"
+            if tag == _ACL_OWNING_GROUP and group != 0:
+                return f"group {group}"
         return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -152,6 +153,19 @@ def test_after_any_change_the_index_does_not_count(scene: Scene, change: Callabl
     scene.write()
     assert index.load(scene.path) is not None  # the control: it does count before
     change(scene)
+    assert index.load(scene.path) is None
+
+
+def test_after_a_new_access_list_that_leaves_the_mode_the_index_does_not_count(scene: Scene) -> None:
+    """Where the group may write already, another writer does not show in the mode of a directory above."""
+    above = scene.low.parent
+    above.chmod(0o775)
+    scene.write()
+    assert index.load(scene.path) is not None
+    entries = [(0x01, 7, -1), (0x02, 7, 4242), (0x04, 7, -1), (0x10, 7, -1), (0x20, 5, -1)]
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    os.setxattr(above, "system.posix_acl_access", acl)
+    assert above.stat().st_mode & 0o777 == 0o775
     assert index.load(scene.path) is None
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -155,3 +158,73 @@ def test_a_plain_user_trusts_himself_and_root_in_a_real_process(safe: Path) -> N
         good = trust.objection(str(mine)) == "" and trust.objection("/etc/passwd") == ""
         os._exit(0 if good and trust.objection(str(other)) else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+# --- access lists ---------------------------------------------------------------------------------------------------
+
+OWNER, USER, OWNING_GROUP, GROUP, MASK, OTHERS = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20  # tags of acl(5)
+READ, WRITE = 4, 6
+
+
+def _set_acl(path: Path, *entries: tuple[int, int, int]) -> None:
+    """Give a file an access list: (tag, permissions, id) beside those of owner, group and others."""
+    whole = [(OWNER, WRITE, -1), (OTHERS, READ, -1), *entries]
+    if all(tag != OWNING_GROUP for tag, _, _ in entries):
+        whole.append((OWNING_GROUP, READ, -1))
+    packed = [struct.pack("<HHi", *entry) for entry in sorted(whole)]
+    os.setxattr(path, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(packed))
+
+
+# entries -> root's objection, alice's; the file is root's, of gid 0
+LISTS: dict[str, tuple[list[tuple[int, int, int]], str, str]] = {
+    "another user may write": ([(USER, WRITE, BOB), (MASK, WRITE, -1)], f"uid {BOB}", f"uid {BOB}"),
+    "a user may write, but the mask forbids it": ([(USER, WRITE, BOB), (MASK, READ, -1)], "", ""),
+    "a user may read": ([(USER, READ, BOB), (MASK, WRITE, -1)], "", ""),
+    "alice may write": ([(USER, WRITE, ALICE), (MASK, WRITE, -1)], f"uid {ALICE}", ""),
+    "root may write": ([(USER, WRITE, 0), (MASK, WRITE, -1)], "", ""),
+    "another group may write": ([(GROUP, WRITE, 44), (MASK, WRITE, -1)], "group 44", "group 44"),
+    "gid 0 may write": ([(GROUP, WRITE, 0), (MASK, WRITE, -1)], "", ""),
+    "its own group, which is gid 0": ([(OWNING_GROUP, WRITE, -1), (MASK, WRITE, -1)], "", ""),
+}
+
+
+@pytest.mark.parametrize("where", ["the file", "the directory above"])
+@pytest.mark.parametrize(("entries", "by_root", "by_alice"), LISTS.values(), ids=LISTS.keys())
+def test_an_access_list_counts(
+    safe: Path, where: str, entries: list[tuple[int, int, int]], by_root: str, by_alice: str
+) -> None:
+    """The mode of such a file shows 0664 and root:root, which counted as writable by gid 0 alone."""
+    path = _make(safe / "specs/spec.yaml", 0, 0, 0o644)
+    _set_acl(path if where == "the file" else path.parent, *entries)
+    for trust, expected in ((root(), by_root), (alice(), by_alice)):
+        objection = trust.objection(str(path))
+        assert (expected in objection) if expected else objection == ""
+
+
+def test_a_group_that_the_access_list_lets_read_is_no_writer(safe: Path) -> None:
+    """The bits of the group are the list's mask: they say that somebody may write, not the group."""
+    path = _make(safe / "spec.yaml", 0, 44, 0o644)
+    _set_acl(path, (USER, WRITE, 0), (MASK, WRITE, -1))
+    assert path.stat().st_mode & 0o020
+    assert root().objection(str(path)) == ""
+    _set_acl(path, (USER, WRITE, 0), (OWNING_GROUP, WRITE, -1), (MASK, WRITE, -1))
+    assert "group 44" in root().objection(str(path))
+
+
+def test_an_access_list_is_looked_at_only_where_the_group_may_write(safe: Path) -> None:
+    """It costs a system call for each directory above."""
+    path = _make(safe / "spec.yaml", 0, 0, 0o644)
+
+    class Look:
+        lstat, stat, readlink = staticmethod(os.lstat), staticmethod(os.stat), staticmethod(os.readlink)
+        asked: ClassVar[list[str]] = []
+
+        def getxattr(self, path: str, _: str, /) -> bytes:
+            self.asked.append(path)
+            raise OSError(errno.ENODATA, "none")
+
+    assert Trust(rootful=True, look=Look()).objection(str(path)) == ""
+    assert Look.asked == []
+    path.chmod(0o664)
+    assert Trust(rootful=True, look=Look()).objection(str(path)) == ""
+    assert Look.asked == [str(path)]
