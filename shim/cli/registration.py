@@ -10,7 +10,6 @@ from shim.base.findings import CdiError
 from shim.cli.files import diff
 from shim.cli.output import show_table
 from shim.engines import manifest as manifests
-from shim.engines import sources
 from shim.engines import verify as verifier
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: 
     except CdiError as error:
         return {"engine": engine.name, "findings": [finding.to_json() for finding in error.findings]}
     try:
-        findings += manifests.check(text, engine, registry, file, sources.prefixes(host)) if text else []
+        findings += manifests.check(text, host, engine, registry, file) if text else []
     except CdiError as error:
         findings += error.findings
     return {

@@ -107,10 +107,11 @@ class Engine(ABC):
         """How a container of this engine, in this version of it, asks the runtime `name` for devices; a clause."""
         return "ask by annotation or --device"
 
-    def pod_annotation(self, registry: Registry, handler: str, key: str) -> str:
+    def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
         """What becomes of a Pod's annotation; a clause that begins with the engine, "" where it is a request.
 
         Arguments:
+            host: the machine.
             registry: what the configuration says.
             handler: the Pod's runtime.
             key: of the annotation.

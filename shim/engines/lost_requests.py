@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shim.base.findings import CdiError, Finding
+from shim.base.findings import Finding
 from shim.config.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, SYSTEM_FILE, Settings
 from shim.engines import sources, vendors
 
@@ -83,15 +83,12 @@ def compare(host: Host, containers: Sequence[Container], registry: Registry, way
         registry: what its configuration says now.
         ways: how people ask shim under this engine, a clause.
     Returns:
-        an empty list where the default runtime is none of a vendor, or shim's configuration cannot be read.
+        an empty list where the default runtime is none of a vendor.
     """
     program = vendors.program(registry)
     if not program:
         return []
-    try:
-        settings = sources.settings_of(host)
-    except CdiError:
-        return []  # verify says why
+    settings = sources.settings_or_defaults(host)
     policy = vendors.policy(host, program)
     kinds = _kinds(policy, settings, ways)
     found = []

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from shim.base.nearest import nearest
-from shim.cdi.annotations import PREFIX
-from shim.engines import manifest_yaml
+from shim.engines import manifest_yaml, sources
 from shim.engines.manifest_yaml import Object
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from shim.base.findings import Finding
     from shim.engines.contract import Engine
     from shim.engines.model import Registry
+    from shim.host.host import Host
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
@@ -50,17 +50,15 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
 }
 
 
-def check(
-    text: str, engine: Engine, registry: Registry, file: str = "", prefixes: tuple[str, ...] = (PREFIX,)
-) -> list[Finding]:
+def check(text: str, host: Host, engine: Engine, registry: Registry, file: str = "") -> list[Finding]:
     """What is wrong with the RuntimeClasses and Pods of a manifest, on a node with this engine.
 
     Arguments:
         text: YAML or JSON of one or several objects; those of other kinds are passed over.
+        host: the node.
         engine: the node's.
         registry: what its configuration says.
         file: name of the manifest, for findings.
-        prefixes: annotation keys that begin with one of these are requests.
     Raises:
         CdiError: MANIFEST_INVALID when it is no manifest.
     """
@@ -72,7 +70,7 @@ def check(
         if kind == "RuntimeClass":
             found += [*_class(one), *_handler(one, engine, registry)]
         elif kind in _TEMPLATES:
-            found += _pod(one.below(*_TEMPLATES[kind]), classes, engine, registry, prefixes)
+            found += _pod(one.below(*_TEMPLATES[kind]), classes, host, engine, registry)
     if not any(one.get("kind") == "RuntimeClass" or str(one.get("kind")) in _TEMPLATES for one in objects):
         kinds = ", ".join(sorted({str(one.get("kind")) for one in objects})) or "nothing"
         found.append(Object({}, file).finding("MANIFEST_INVALID", f"no RuntimeClass and no Pod is in it, but {kinds}"))
@@ -252,7 +250,7 @@ def _tolerations_fault(one: Any) -> str:
 
 
 def _pod(
-    pod: Object, classes: Mapping[str, Object], engine: Engine, registry: Registry, prefixes: tuple[str, ...]
+    pod: Object, classes: Mapping[str, Object], host: Host, engine: Engine, registry: Registry
 ) -> Iterator[Finding]:
     name = pod.get("spec", "runtimeClassName")
     if pod.get("kind") == "Pod" and pod.get("apiVersion") != "v1":
@@ -268,9 +266,11 @@ def _pod(
             yield pod.finding("CLASS_ELSEWHERE", text, "spec", "runtimeClassName", remedy=remedy)
     handler = classes[name].get("handler") if name in classes else registry.default if name is None else name
     annotations = pod.get("metadata", "annotations")
-    asking = [key for key in annotations if key.startswith(prefixes)] if isinstance(annotations, dict) else []
+    asking = (
+        [key for key in annotations if key.startswith(sources.prefixes(host))] if isinstance(annotations, dict) else []
+    )
     for key in asking:
-        text = engine.pod_annotation(registry, str(handler), key)
+        text = engine.pod_annotation(host, registry, str(handler), key)
         if not text:
             continue
         remedy = (

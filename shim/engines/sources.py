@@ -36,12 +36,31 @@ def settings_of(host: Host) -> Settings:
     return Settings()
 
 
-def prefixes(host: Host) -> tuple[str, ...]:
-    """The beginnings of annotation keys that are requests; those of the defaults where the configuration is broken."""
+def settings_or_defaults(host: Host) -> Settings:
+    """What shim's configuration on a machine says; the defaults where it is missing or broken, which verify reports."""
     try:
-        return settings_of(host).annotation_prefixes
+        return settings_of(host)
     except CdiError:
-        return Settings().annotation_prefixes
+        return Settings()
+
+
+def prefixes(host: Host) -> tuple[str, ...]:
+    """The beginnings of annotation keys that are requests."""
+    return settings_or_defaults(host).annotation_prefixes
+
+
+def open_to(key: str, writer: str, what: str, ways: str, path: str) -> Finding:
+    """SOURCE_ANY, for a source that is "any".
+
+    Arguments:
+        key: of [sources].
+        writer: whose requests count by it: "image" or "Pod".
+        what: by which it asks.
+        ways: how people ask for devices instead, a clause.
+        path: the configuration file.
+    """
+    text = f'sources.{key} is "any": every {writer} gets the devices that it names, by {what}'
+    return Finding("SOURCE_ANY", text, f"{ways}; then take sources.{key} out, or set it to a stricter value", path=path)
 
 
 def findings(host: Host, ways: str) -> Iterator[Finding]:
@@ -59,9 +78,7 @@ def findings(host: Host, ways: str) -> Iterator[Finding]:
     yield from _off(said, ways)
     for key, what in _written_by_images(said).items():
         if getattr(said, key) == ANY:
-            text = f'sources.{key} is "any": every image gets the devices that it names, by {what}'
-            remedy = f'{ways}; then set sources.{key} to "off", or to "privileged"'
-            yield Finding("SOURCE_ANY", text, remedy, path=said.path)
+            yield open_to(key, "image", what, ways, said.path)
 
 
 def _written_by_images(said: Settings) -> dict[str, str]:

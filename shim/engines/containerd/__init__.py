@@ -153,7 +153,7 @@ class Containerd(Engine):
         """How a container asks for devices. See `model.Engine`."""
         return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
-    def pod_annotation(self, registry: Registry, handler: str, key: str) -> str:
+    def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
         """It arrives where pod_annotations lets it through. See `Engine`."""
         runtime = registry.runtimes.get(handler)
         passed_on = runtime.table.get("pod_annotations") if runtime else None
@@ -162,7 +162,7 @@ class Containerd(Engine):
                 f"pod_annotations of {handler} lets it through to each container and to the sandbox of the Pod, where "
                 "it looks like a request of the kubelet's (POD_REQUESTS)"
             )
-        return super().pod_annotation(registry, handler, key)
+        return super().pod_annotation(host, registry, handler, key)
 
     def containers(self, host: Host) -> list[Container]:
         """The containers whose shims are in any namespace of containerd but docker's."""

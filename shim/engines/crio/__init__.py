@@ -28,6 +28,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
+from shim.config.settings import ANY
 from shim.engines import oci_hooks, running, sources, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.crio import checks
@@ -35,7 +36,7 @@ from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from shim.engines.model import Wanted
     from shim.engines.running import Container
@@ -142,7 +143,7 @@ class Crio(Engine):
         ]
         if name in registry.runtimes:
             found += checks.dropped(registry.runtimes[name])
-            found += checks.default_annotations(registry.runtimes[name], sources.prefixes(host))
+            found += self._pods(host, location, registry, name)
         found += checks.missing_monitors(host, registry)
         if registry.cdi is False:
             found.append(checks.cdi_off(location, registry))
@@ -152,9 +153,21 @@ class Crio(Engine):
         """How a container asks for devices. See `model.Engine`."""
         return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
-    def pod_annotation(self, registry: Registry, handler: str, key: str) -> str:
-        """It arrives, and does not count. See `Engine`."""
-        return "CRI-O copies an annotation of a Pod into each of its containers, where it is no request"
+    def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
+        """It arrives, and counts only where shim's configuration says so. See `Engine`."""
+        copied = "CRI-O copies an annotation of a Pod into each of its containers"
+        if sources.settings_or_defaults(host).pod_annotations == ANY:
+            return f'{copied}, and each of them asks by it, since sources.pod-annotations is "any"'
+        return f"{copied}, where it is no request"
+
+    def _pods(self, host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
+        """What annotations of Pods come to: requests of their authors, or none."""
+        settings = sources.settings_or_defaults(host)
+        if settings.pod_annotations == ANY:
+            ways = self.ways_to_ask(location, registry, name)
+            yield sources.open_to("pod-annotations", "Pod", "an annotation of its own", ways, settings.path)
+        else:
+            yield from checks.default_annotations(registry.runtimes[name], settings.annotation_prefixes)
 
     def containers(self, host: Host) -> list[Container]:
         """The containers whose conmon was started by CRI-O."""

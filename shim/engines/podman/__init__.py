@@ -189,7 +189,7 @@ class Podman(Engine):
         runtime = f"--runtime {name} " * (name in registry.runtimes)
         return f"ask by `podman run {runtime}--annotation cdi.k8s.io/x=KIND=NAME …`"
 
-    def pod_annotation(self, registry: Registry, handler: str, key: str) -> str:
+    def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
         """`podman kube play` is a client, which gives them to each container as its own."""
         return ""
 

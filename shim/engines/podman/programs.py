@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
+from shim.config.settings import ANY, IGNORE, REFUSE
+from shim.engines import sources
 from shim.engines.model import Edit
 from shim.host import identity, podman_programs
 from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS, Program, version_text
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from shim.engines.oci_hooks import HookFile
     from shim.host.host import Host
 
+# What becomes of a container with an annotation that does not count, by sources.podman-annotations
+_FATE = {REFUSE: "is not started", IGNORE: "starts without its device"}
 _HAS_DEVICE = (4, 1)  # `podman run --device VENDOR/CLASS=NAME`
 
 
@@ -46,7 +50,8 @@ def record(host: Host) -> list[Edit]:
 
 def refuse_hook(host: Host) -> None:
     """Refuse a precreate hook under a podman that copies annotations of images. Raises CdiError: PODMAN_HOOK."""
-    wrong = [_unsafe_hook(program) for program in found(host) if program.version < TAKES_NO_IMAGE_ANNOTATIONS]
+    state = sources.settings_or_defaults(host).podman_annotations
+    wrong = [_unsafe_hook(program, state) for program in found(host) if program.version < TAKES_NO_IMAGE_ANNOTATIONS]
     if wrong:
         raise CdiError(wrong)
 
@@ -60,42 +65,49 @@ def faults(host: Host, name: str, hooks: Sequence[HookFile]) -> Iterator[Finding
         hooks: the OCI hooks that podman runs.
     """
     ours = [hook.path for hook in hooks if hook.is_ours]
+    state = sources.settings_or_defaults(host).podman_annotations
     known = [program for file in _files(host) for program in _recorded(host, file)]
     for program in found(host) if name or ours else ():
         if program.version < TAKES_NO_IMAGE_ANNOTATIONS:
-            yield from (_unsafe_hook(program, path) for path in ours)
-            yield from [_image_annotations(program, name)] if name else []
-        elif str(program) not in {str(one) for one in known}:
-            yield _unknown(program, next((one for one in known if one.path == program.path), None), name)
+            yield from (_unsafe_hook(program, state, path) for path in ours)
+            yield from [_image_annotations(host, program, state, name)] if name else []
+        elif state != ANY and str(program) not in {str(one) for one in known}:
+            yield _unknown(program, next((one for one in known if one.path == program.path), None), state, name)
 
 
-def _image_annotations(program: Program, name: str) -> Finding:
-    version = version_text(program.version)
-    text = (
-        f"podman {version} ({program.path}) copies the annotations of an image into config.json, so requests by "
-        "annotation do not count there: a container that carries one is not started"
-    )
+def _image_annotations(host: Host, program: Program, state: str, name: str) -> Finding:
     own = "podman's own `--device KIND=NAME`, or " if program.version >= _HAS_DEVICE else ""
-    remedy = f"ask by {own}`podman --runtime {name} --runtime-flag device=KIND=NAME run …`; podman 4.6 copies none"
-    return Finding("PODMAN_ANNOTATIONS", text, remedy)
-
-
-def _unsafe_hook(program: Program, path: str = "") -> Finding:
+    ways = f"ask by {own}`podman --runtime {name} --runtime-flag device=KIND=NAME run …`"
+    if state == ANY:
+        path = sources.settings_or_defaults(host).path
+        return sources.open_to("podman-annotations", "image", f"an annotation, under {_called(program)}", ways, path)
     text = (
-        f"podman {version_text(program.version)} ({program.path}) copies the annotations of an image into config.json; "
-        "a precreate hook is asked by annotations alone, so it gives no device there"
+        f"{_called(program)} copies the annotations of an image into config.json, so requests by annotation do not "
+        f"count there: a container that carries one {_FATE[state]}"
+    )
+    return Finding("PODMAN_ANNOTATIONS", text, f"{ways}; podman 4.6 copies none")
+
+
+def _unsafe_hook(program: Program, state: str, path: str = "") -> Finding:
+    text = (
+        f"{_called(program)} copies the annotations of an image into config.json; a precreate hook is asked by "
+        f"annotations alone, so {'every image can ask by it' if state == ANY else 'it gives no device'} there"
     )
     return Finding("PODMAN_HOOK", text, path=path)
 
 
-def _unknown(program: Program, before: Program | None, name: str) -> Finding:
+def _unknown(program: Program, before: Program | None, state: str, name: str) -> Finding:
     was = f"podman {version_text(before.version)} was recorded there" if before else "it is not recorded"
     text = (
         f"{program.path} is podman {version_text(program.version)} now, and {was}: until it is recorded, a container "
-        "that asks by annotation is not started"
+        f"that asks by annotation {_FATE[state]}"
     )
     options = " --hook" * (not name) + f" --name {name}" * (name not in {"", "shim"})
     return Finding("PODMAN_CHANGED", text, f"run `shim runtime configure --engine podman{options}` again")
+
+
+def _called(program: Program) -> str:
+    return f"podman {version_text(program.version)} ({program.path})"
 
 
 def _files(host: Host) -> tuple[str, ...]:

@@ -473,7 +473,7 @@ SOURCES: dict[str, list[tuple[str, str, str]]] = {
         (
             "SOURCE_ANY",
             'sources.environment is "any": every image gets the devices that it names, by variables',
-            'ask shim nicely; then set sources.environment to "off"',
+            "ask shim nicely; then take sources.environment out",
         )
     ],
     'environment = "every"': [("SETTINGS", "sources.environment must be", "")],

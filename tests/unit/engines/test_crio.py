@@ -293,6 +293,19 @@ def test_a_request_that_the_table_gives_to_pods_does_not_count(prefixes: str, an
     assert [one.id for one in of.faults() if one.id == "RUNTIME_ANNOTATIONS"] == ids
 
 
+@pytest.mark.parametrize(("state", "ids"), [("off", ["RUNTIME_ANNOTATIONS"]), ("any", ["SOURCE_ANY"])])
+def test_where_every_pod_can_ask_verify_warns(state: str, ids: list[str]) -> None:
+    """Whoever may create a Pod of this runtime gets any device, by an annotation."""
+    table = f'runtime_path = "{LAUNCHER}"\ndefault_annotations = {{"cdi.k8s.io/x" = "vendor.com/class=dev0"}}\n'
+    ours = {"/etc/shim/config.toml": f'[sources]\npod-annotations = "{state}"\n'}
+    of = machine(files={DROP_IN: f"[crio.runtime.runtimes.shim]\n{table}", **ours})
+    found = [one for one in of.faults() if one.id in {"SOURCE_ANY", "RUNTIME_ANNOTATIONS"}]
+    assert [one.id for one in found] == ids
+    if state == "any":
+        assert "every Pod gets the devices that it names" in found[0].text
+        assert (found[0].path, found[0].level) == ("/etc/shim/config.toml", "WARNING")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [

@@ -14,7 +14,9 @@ from shim.base.findings import CdiError, Finding
 from shim.engines import manifest
 from shim.engines.model import Registry, Runtime
 from shim.engines.table import ENGINES
+from shim.host.host import Host
 
+NODE = Host("/nonexistent", daemons=[])
 CLASS = """apiVersion: node.k8s.io/v1
 kind: RuntimeClass
 metadata:
@@ -42,7 +44,7 @@ def registry(*names: str, pod_annotations: list[str] | None = None) -> Registry:
 
 
 def check(text: str, engine: str = "containerd", of: Registry | None = None) -> list[Finding]:
-    return manifest.check(text, ENGINES[engine], of or registry(), "rc.yaml")
+    return manifest.check(text, NODE, ENGINES[engine], of or registry(), "rc.yaml")
 
 
 def told(text: str, engine: str = "containerd", of: Registry | None = None) -> list[tuple[str, int]]:
@@ -228,9 +230,19 @@ def test_what_arrives_of_an_annotation_of_a_pod_is_told(engine: str, passed: lis
     assert "device plugin" in found.remedy
 
 
-def test_prefixes_of_the_configuration_are_looked_for() -> None:
-    ours = manifest.check(f"{CLASS}---\n{POD}", ENGINES["crio"], registry(), "rc.yaml", ("acme.com/",))
-    assert ours == []
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[cdi]\nannotation-prefixes = ["acme.com/"]\n', ""),
+        ('[sources]\npod-annotations = "off"\n', "where it is no request"),
+        ('[sources]\npod-annotations = "any"\n', "each of them asks by it"),
+    ],
+)
+def test_the_configuration_of_shim_decides_what_an_annotation_of_a_pod_is(text: str, says: str) -> None:
+    node = NODE.with_files({"/etc/shim/config.toml": text.encode()})
+    found = manifest.check(f"{CLASS}---\n{POD}", node, ENGINES["crio"], registry())
+    assert len(found) == bool(says)
+    assert all(says in one.text for one in found)
 
 
 def test_podman_hands_them_on() -> None:

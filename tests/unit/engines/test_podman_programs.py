@@ -64,7 +64,7 @@ class Machine:
     def findings(self, name: str = "shim") -> dict[str, Finding]:
         """What verify says about podman and its annotations."""
         every = verify.findings(self.host, podman, podman.locate(self.host), name)
-        return {one.id: one for one in every if one.id.startswith("PODMAN_")}
+        return {one.id: one for one in every if one.id.startswith(("PODMAN_", "SOURCE_ANY"))}
 
     def files(self) -> dict[str, bytes | str]:
         found: dict[str, bytes | str] = {}
@@ -120,6 +120,31 @@ def test_the_warning_names_the_ways_that_exist_in_this_version(machine: Machine)
     assert "`podman --runtime shim --runtime-flag device=KIND=NAME run" in found.remedy
     machine.podman("4.0.2")
     assert "own `--device" not in machine.findings()["PODMAN_ANNOTATIONS"].remedy, "4.1 is the first that knows CDI"
+
+
+# sources.podman-annotations -> what verify says under podman 4.3.1, and of a podman 5 that is not recorded
+STATES = {
+    "refuse": ("PODMAN_ANNOTATIONS", "is not started", ["PODMAN_CHANGED"]),
+    "ignore": ("PODMAN_ANNOTATIONS", "starts without its device", ["PODMAN_CHANGED"]),
+    "any": ("SOURCE_ANY", "every image gets the devices that it names, by an annotation, under podman 4.3.1", []),
+}
+
+
+@pytest.mark.parametrize(("state", "said"), STATES.items(), ids=STATES)
+def test_the_configuration_decides_what_becomes_of_an_annotation(
+    machine: Machine, state: str, said: tuple[str, str, list[str]]
+) -> None:
+    id, words, of_unknown = said
+    (machine.root / "etc/shim").mkdir()
+    (machine.root / "etc/shim/config.toml").write_text(f'[sources]\npodman-annotations = "{state}"\n')
+    machine.configure()
+    assert machine.findings().keys() == {id}
+    assert words in machine.findings()[id].text
+    machine.podman("5.0.0")
+    assert list(machine.findings()) == of_unknown
+    machine.podman("4.5.0")
+    with pytest.raises(CdiError, match="every image can ask" if state == "any" else "gives no device"):
+        machine.configure(hook=True)
 
 
 def test_every_podman_of_the_host_is_recorded_and_a_link_to_one_is_the_same(machine: Machine) -> None:

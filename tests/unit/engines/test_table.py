@@ -57,7 +57,8 @@ def test_a_new_engine_has_none_of_the_abilities_that_some_have(toy: Toy) -> None
     assert toy.restart_command(location) == "systemctl restart toy"
     assert Engine.ways_to_ask(toy, location, registry, "shim") == "ask by annotation or --device"
     assert (
-        toy.pod_annotation(registry, "shim", "cdi.k8s.io/x") == "toy passes no annotation of a Pod on to its containers"
+        toy.pod_annotation(host, registry, "shim", "cdi.k8s.io/x")
+        == "toy passes no annotation of a Pod on to its containers"
     )
     assert toy.containers(host) == []
     assert not toy.has_hooks
