@@ -21,7 +21,7 @@ struct loaders {
     char musl[LOADERS][32];   /* architectures */
 };
 
-/* FOREIGN: the directory is on another mount, whose owner must not choose which file of /etc is read and written. */
+/* FOREIGN: the directory is on another mount, the owner of which must not choose which file of /etc is read and written. */
 static void take_loader(struct loaders *found, const char *name, bool foreign)
 {
     static const char musl[] = "ld-musl-", end[] = ".so.1";
@@ -109,7 +109,7 @@ static int read_list(const struct root *root, const char *path, char list[MUSL_F
     return (int)strlen(list);
 }
 
-/* The list is copied and extended: what it says must not become readable for more users than before. */
+/* The list is copied and extended: its text must not become readable for more users than before. */
 static int update_musl(const struct root *root, const char *arch, const struct hook_call *call, struct fault *fault)
 {
     char path[64], list[MUSL_FILE] = "";

@@ -83,7 +83,7 @@ static bool parse_note(const char *text, size_t size, unsigned long driver, stru
     return json_done(&json) && note->format == 1;
 }
 
-/* Reads the note of the library; false when it has none that we understand. */
+/* Reads the note of the library; false when it has none that can be understood. */
 static bool read_note(const struct root *root, const char *folder, const char *name, unsigned long driver, struct note *note)
 {
     char text[ELF_PART];

@@ -188,7 +188,7 @@ static int read_config(struct hook_target *target, char *text, struct fault *fau
     return 0;
 }
 
-/* Whether a process has another mount namespace than we. */
+/* Whether a process has another mount namespace than this one. */
 static bool is_elsewhere(int64_t pid)
 {
     char path[64];

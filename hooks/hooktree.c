@@ -1,7 +1,7 @@
 /*
  * The small hooks: links, and the profile that hides other GPUs from EGL.
  *
- * Each leaves the same tree however often it runs: what is right already is not touched, files have fixed names.
+ * Each leaves the same tree however often it runs: what is right already is not changed, and files have fixed names.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -104,7 +104,7 @@ static int take_gpu(const struct dirent *entry, void *context)
     return 0;
 }
 
-/* Before the container is made the nodes are in no tree: then they are among what will be there, and nothing else is. */
+/* Before the container is made its nodes are not in the tree yet: then `sources` has them, and nothing else. */
 static int find_gpus(const struct root *root, const struct hook_call *call, uint64_t *mask)
 {
     static const char folder[] = "/dev/";

@@ -1,7 +1,7 @@
 /*
  * The ld.so.cache of a root, byte for byte as the ldconfig of the root's own libc writes it.
  *
- *     profile     whose ldconfig             ldprofile.c
+ *     profile     which ldconfig             ldprofile.c
  *     directories ld.so.conf, built-in ones  ldconf.c, ldglob.c
  *     lent        what will be mounted       ldlent.c
  *     listing     names, files, link texts   ldlist.c, lddir.c, elf.c, elffile.c
@@ -162,7 +162,7 @@ static int search(struct ld_work *work, const struct root *root, const struct ld
     return rc ? fault_set(fault, -rc, "cannot search the root's library directories") : 0;
 }
 
-/* A cache beside the root can be mounted over the one that is there, and over nothing else. */
+/* A cache beside the root is mounted over the one in the root, so there has to be one, and a regular file. */
 static int can_cover(const struct root *root, struct fault *fault)
 {
     struct stat st;
@@ -247,7 +247,7 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
         return rc;
     rc = search(&work, root, &profile, options, written, fault);
     count(report, &work);
-    /* Links that were made are seen by the next run only; a run that changed none has nothing left to see. */
+    /* Links that were made are found by the next run only; after a run that changed none there is nothing more to find. */
     if (!rc && options->settle && (work.links_made || work.links_removed)) {
         arena_free(&work.arena);
         rc = search(&work, root, &profile, options, written, fault);

@@ -101,7 +101,7 @@ static int queue_hwcaps_entry(struct ld_work *work, const struct ld_dir *folder,
     return rc ? rc : ld_conf_queue(work, &dir);
 }
 
-/* Opens the glibc-hwcaps directory of another one, and tells where it is: in the root, or with the host. */
+/* Opens the glibc-hwcaps directory of another one; folder->lent: it is not in the root but on the host. */
 static int open_hwcaps(struct ld_work *work, const struct ld_dir *parent, struct ld_dir *folder)
 {
     struct stat st;
@@ -219,7 +219,7 @@ static int directory_line(struct ld_work *work, const char *line)
     return path ? ld_conf_folder(work, path, type) : -ENOMEM;
 }
 
-struct reading {  /* a file that is being read, and who included it */
+struct reading {  /* a file that is being read, and the file that includes it */
     const struct reading *by;
     const char *path;
     dev_t dev;

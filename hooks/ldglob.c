@@ -28,7 +28,7 @@ static bool in_class(const char *name, size_t length, unsigned char c)
     return false;
 }
 
-/* Answers 1 or 0 for a match or none and moves *pattern behind the bracket expression; -1: it is not closed. */
+/* Returns 1 or 0 for a match or none and moves *pattern behind the bracket expression; -1: it is not closed. */
 static int match_bracket(const char **pattern, unsigned char c)
 {
     const char *p = *pattern + 1;
@@ -136,7 +136,7 @@ static int expand_magic(struct ld_matches *matches, const char *done, const char
     cleanup_fd int fd = root_directory(root, *done ? done : "/", &foreign);
     if (fd < 0)
         return fd == -ETIMEDOUT ? fd : 0;
-    if (foreign) {  /* what is in there would not be read either */
+    if (foreign) {  /* its files would not be read either */
         if (!matches->work->remark.code)
             fault_set(&matches->work->remark, EXDEV, "what an include names in %s is not read", done);
         return 0;

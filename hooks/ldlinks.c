@@ -42,7 +42,7 @@ static bool is_injected(const struct ld_walk *walk)
 
 enum verdict { LEAVE, MAKE, REPLACE };
 
-/* What the directory's table says about a soname link; -1: only the kernel knows. */
+/* The verdict on a soname link by the directory's table; -1: that is not enough, see judge_by_kernel. */
 static int judge_by_table(const struct ld_walk *walk, const struct ld_lib *lib)
 {
     if (!plain_name(lib->soname) || !ld_trusted(walk))

@@ -1,7 +1,7 @@
 /*
  * The first half of the search: list the directories, and by several threads look into every file and fetch every link's
  * text. This is where the time goes: on an overlay the first lookup of each name costs ten microseconds. Nothing here
- * depends on an order, because ldconfig changes links only; ldscan.c does what does.
+ * depends on an order, because ldconfig changes links only; what does is in ldscan.c.
  *
  * Files of the host that will be mounted later are read in the place of their mount points (ld_source), so that a cache can
  * be made before the container is.
@@ -241,7 +241,7 @@ static int fetch_target(const struct ld_dir *dir, struct arena *arena, struct ld
     ssize_t length = readlinkat(dir->fd, entry->name, text, sizeof text);
 
     if (length <= 0 || (size_t)length >= sizeof text)
-        return 0;  /* whoever needs the target asks the kernel */
+        return 0;  /* where the target is needed the kernel is asked */
     entry->target = arena_text(arena, text, (size_t)length);
     return entry->target ? 0 : -ENOMEM;
 }

@@ -1,11 +1,11 @@
 /*
- * Whose ldconfig is imitated.
+ * Which ldconfig is imitated.
  *
  * A cache is read by the root's own libc, so it is written as that libc's ldconfig would: which architecture, which
  * built-in directories, which rules, and even the generator text at the file's end, which is the version banner of
  * libc.so.6 in other words. In this order: the banner of the root's libc; the generator in the cache that is there (a
- * libc in an unusual place); this host's own cache (a root without libc is usually looked at by people who compare with
- * the host's ldconfig); the newest rules. An older glibc reads the newest format too.
+ * libc in an unusual place); this host's own cache (a root without libc is usually made for a comparison with the
+ * host's ldconfig); the newest rules. An older glibc reads the newest format too.
  *
  * Two sets of rules are enough: up to 2.36, and from 2.37. What glibc changed within them does not change which file a
  * lookup finds.

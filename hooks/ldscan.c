@@ -2,8 +2,7 @@
  * The second half of the search: walk the directories in ldconfig's order, keep the soname links, collect the entries.
  *
  * One thread does what ldconfig does, from the tables that ldlist.c made: most links of a library directory lead to a
- * neighbour, so neither they nor the soname links need to be looked up. Wherever a table cannot know the answer, the
- * kernel is asked.
+ * neighbour, so neither they nor the soname links need to be looked up. Where a table is not enough the kernel is asked.
  *
  * Our own changes are entered into the table of the directory at hand. A soname with a slash changes some other
  * directory; after that no older listing is believed (`state`).

@@ -13,7 +13,7 @@
  * calls for each of a thousand libraries; no other process uses that mount while a container is being created.
  *
  * A hook has more rights than the image's author and the container's users, and what it writes is readable for all of
- * them. So two rules say what it may read:
+ * them. So there are two rules for what it may read:
  *
  *     configuration  what is obeyed or copied out (ld.so.conf and its includes, ld-musl-ARCH.path, ld.so.cache): a
  *                    regular file on the root's own mount, reached without leaving that mount (root_config), so never a

@@ -44,8 +44,8 @@ static bool owner_wanted(const struct root *root)
 
 /*
  * A new file is made under a spare name before it takes its place. The names are few and fixed, so that what a killed hook
- * left is found and removed by a later one. A lock on the file tells both cases apart: while a hook writes a file it holds
- * the lock, and the kernel takes the lock away when the process ends.
+ * left is found and removed by a later one. A lock on the file distinguishes both cases: while a hook writes a file it
+ * holds the lock, and the kernel removes the lock when the process ends.
  */
 enum { SPARE_NAMES = 8, SPARE = 32 };
 
