@@ -97,7 +97,7 @@ def judge(path: str, status: FileStatus, records: Iterable[str], otherwise: str,
 
 def _by_conmon(parent: str, world: World) -> tuple[str, FileStatus]:
     """The podman that started conmon. Raises OSError or ValueError when the process names none."""
-    words = world.content(f"{parent}/cmdline").split(b"\0")
+    words = [*world.content(f"{parent}/cmdline").split(b"\0"), b""]  # a process may have written over its own
     path = words[words.index(b"--exit-command") + 1]
     if not path.startswith(b"/"):
         raise ValueError("no absolute path")
