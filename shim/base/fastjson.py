@@ -30,15 +30,19 @@ class _Context:
         raise ValueError(f"{name} is not JSON")
 
 
-def loads(text: str, pairs_hook: Any = None) -> Any:
+def loads(text: str) -> Any:
     """Decode one JSON value (RFC 8259), strictly: no NaN, no raw control characters, nothing behind the value.
 
     Arguments:
         text: the document; white space around the value is allowed, a byte order mark is not.
-        pairs_hook: called with the list of (name, value) of each object, for example to refuse duplicate names.
     Raises:
         ValueError: the text is not JSON, or is nested too deeply to be read.
     """
+    return _decode(text, None)
+
+
+def _decode(text: str, pairs_hook: Any) -> Any:
+    """Decode a value; pairs_hook is called with the list of (name, value) of each object."""
     stripped = text.lstrip(_BLANK)
     start = len(text) - len(stripped)
     try:
@@ -78,7 +82,7 @@ def loads_noting(text: str) -> tuple[Any, str]:
             repeated = next(name for index, (name, _) in enumerate(pairs) if last[name] != index)
         return found
 
-    return loads(text, members), repeated
+    return _decode(text, members), repeated
 
 
 def dumps(value: Any) -> str:

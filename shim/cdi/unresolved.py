@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _NEAR = 3  # names offered for one that is unknown
 _REFUSED = 8  # files named in the text; the findings hold all
 _NAMES = 8  # unknown names in the text, as above
-_COMPARED = 2000  # devices looked at, and the longest text compared below: this must end soon whatever is asked for
-_LONGEST = 256
+_LETTERS = 200_000  # of device names that are compared, for all unknown names together: a fifth of a second
+_LONGEST = 256  # of a text that is compared
 
 
 def findings(names: Sequence[str], directories: Served) -> list[Finding]:
@@ -31,7 +31,8 @@ def findings(names: Sequence[str], directories: Served) -> list[Finding]:
     Near names are looked for only for those that the text will hold.
     """
     distinct = list(dict.fromkeys(names))
-    told = [_finding(name, directories, _hint(name, directories)) for name in distinct[:_NAMES]]
+    letters = _LETTERS // max(1, min(len(distinct), _NAMES))
+    told = [_finding(name, directories, _hint(name, directories, letters)) for name in distinct[:_NAMES]]
     return told + [_finding(name, directories, "") for name in distinct[_NAMES:]]
 
 
@@ -67,15 +68,21 @@ def _finding(name: str, directories: Served, hint: str) -> Finding:
     return Finding("DEVICE_UNKNOWN", said + hint, rule="unresolved")
 
 
-def _hint(name: str, directories: Served) -> str:
-    close = nearest(name, directories.devices())
+def _hint(name: str, directories: Served, letters: int) -> str:
+    close = nearest(name, directories.devices(), letters)
     return f" (nearest: {', '.join(close)})" if close else ""
 
 
-def nearest(name: str, devices: Sequence[str]) -> list[str]:
+def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[str]:
     """The three devices whose names need the fewest changes to become `name`: of its kind, if there are any.
 
     A name without "=" is compared with the part behind "=" too, since people leave the kind out.
+
+    Arguments:
+        name: what was asked for.
+        devices: all qualified names.
+        letters: how many of their letters are compared; the names behind these are left out. This must end soon,
+            whatever is asked for.
     """
     if len(name) > _LONGEST:
         return []
@@ -90,4 +97,10 @@ def nearest(name: str, devices: Sequence[str]) -> list[str]:
         whole = distance(device, one[cut : cut + _LONGEST])
         return whole if equals else min(whole, distance(name, one.partition("=")[2][:_LONGEST]))
 
-    return sorted(pool[:_COMPARED], key=changes)[:_NEAR]  # stable: equally near ones stay in their order
+    compared = []
+    for one in pool:
+        letters -= min(len(one) - cut, _LONGEST)
+        if letters < 0:
+            break
+        compared.append(one)
+    return sorted(compared, key=changes)[:_NEAR]  # stable: equally near ones stay in their order

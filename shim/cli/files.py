@@ -26,7 +26,9 @@ def read_config(name: str) -> tuple[str, dict[str, Any]]:
     path = str(Path(name) / "config.json") if name != "-" and Path(name).is_dir() else name
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(path).read_bytes()
-        config = fastjson.loads(data.decode("utf-8"), _members)
+        config, repeated = fastjson.loads_noting(data.decode("utf-8"))
+        if repeated:
+            raise ValueError(f"the name {repeated!r} stands twice in one object")
     except OSError as error:
         raise _error(path, f"it cannot be read: {reason(error)}") from None
     except ValueError as error:
@@ -34,14 +36,6 @@ def read_config(name: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(config, dict):
         raise _error(path, "it is not a JSON object")
     return path, config
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, in which create, too, takes no name twice: readers understand it differently."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a name stands twice in one object")
-    return members
 
 
 def replace(name: str, text: str) -> None:

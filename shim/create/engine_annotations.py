@@ -104,18 +104,11 @@ _UNREAD = "is no JSON object, so nothing is known of the container's own annotat
 
 def _read(own: Any) -> Json:
     """The object in OWN; _NOTHING for what CRI-O would not write: no text, no JSON object, a name twice."""
-
-    def once(members: list[tuple[str, Any]]) -> Json:
-        found = dict(members)
-        if len(found) != len(members):
-            raise ValueError("a name is there twice")
-        return found
-
     try:
-        found = fastjson.loads(own, once) if isinstance(own, str) else None
+        found, repeated = fastjson.loads_noting(own) if isinstance(own, str) else (None, "")
     except ValueError:
         return _NOTHING
-    return found if isinstance(found, dict) else _NOTHING
+    return found if isinstance(found, dict) and not repeated else _NOTHING
 
 
 def _listed(annotations: Json) -> str:

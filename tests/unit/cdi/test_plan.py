@@ -12,6 +12,7 @@ import pytest
 from unit.cdi.specs import document, put
 
 from shim.base.findings import CdiError
+from shim.base.nearest import distance
 from shim.cdi import directories, edits, plan
 from shim.host.fakenodes import FakeNodes
 
@@ -209,6 +210,24 @@ def test_a_host_without_any_spec_is_told_so(tmp_path: Path) -> None:
     said = _said([G0], tmp_path / "none")
     assert f"searched {tmp_path}/none (missing)" in said
     assert "nearest" not in said
+
+
+def test_near_names_are_looked_for_among_so_many_letters_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Pod may ask for 128 names, and a host may have 9000 devices: it took 14 seconds to refuse one."""
+    put(tmp_path / "a.json", *(f"{'x' * 200}{number}" for number in range(3000)))
+    compared: list[int] = []
+    plain = distance
+
+    def counted(one: str, other: str) -> int:
+        compared.append(len(other))
+        return plain(one, other)
+
+    monkeypatch.setattr("shim.cdi.unresolved.distance", counted)
+    for count in (1, 128):
+        compared.clear()
+        said = _said([f"acme.example/gpu={'y' * 200}{number}" for number in range(count)], tmp_path)
+        assert "nearest: " in said
+        assert 100_000 < sum(compared) <= 200_000
 
 
 def test_the_text_stays_short_whatever_is_asked_for(tmp_path: Path) -> None:
