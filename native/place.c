@@ -1,7 +1,7 @@
 /*
  * Where our files of this boot lie, and what they are called. The same rules stand in Python, for whoever writes these
  * files: shim/host/identity.py (who we are, which directory), shim/create/record.py (the key of a record) and
- * shim/config/settings.py (which configuration counts); the tests compare the two.
+ * shim/config/location.py (which configuration counts); the tests compare the two.
  */
 #define _GNU_SOURCE
 #include "places.h"

@@ -19,7 +19,7 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from types import CodeType
 
-# What a warm create loads, as tests/unit/create/test_imports.py checks
+# What a warm create loads, by which tests/unit/create/test_imports.py judges every create
 MODULES = (
     "shim",
     "shim.base",
@@ -35,6 +35,7 @@ MODULES = (
     "shim.cdi.names",
     "shim.cdi.plan",
     "shim.config",
+    "shim.config.location",
     "shim.config.settings",
     "shim.create",
     "shim.create.annotation_origin",

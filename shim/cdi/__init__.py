@@ -61,7 +61,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.base.findings import CdiError, Finding
-    from shim.cdi.directories import Directories, open
+    from shim.cdi.cached import open
+    from shim.cdi.directories import Directories
     from shim.cdi.edits import apply
     from shim.cdi.names import BadName, parse_qualified
     from shim.cdi.plan import NodeError, Plan, UnresolvedError
@@ -85,7 +86,7 @@ _HOME = {
     "apply": ("shim.cdi.edits", "apply"),
     "faults": ("shim.cdi.spec", "faults"),
     "make_plan": ("shim.cdi.plan", "make"),
-    "open": ("shim.cdi.directories", "open"),
+    "open": ("shim.cdi.cached", "open"),
     "parse": ("shim.cdi.spec", "parse"),
     "parse_qualified": ("shim.cdi.names", "parse_qualified"),
     "read": ("shim.cdi.spec", "read"),

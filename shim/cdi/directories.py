@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shim.cdi.index import Indexed, Inputs
+    from shim.cdi.index import Inputs
     from shim.cdi.spec import Spec
     from shim.host.trust import Trust
 
@@ -34,7 +34,7 @@ _SUFFIXES = (".json", ".yaml")
 
 
 class Directories:
-    """The devices that a list of spec directories serves. Made by `open`.
+    """The devices that a list of spec directories serves. Made by `read`.
 
     Attributes:
         dirs: the directories, cleaned as text, lowest priority first.
@@ -97,10 +97,6 @@ class Directories:
                 winner = served[0].path
                 found += [(name, loser, winner) for loser in self._covered[name] if loser != winner]
         return found
-
-    def refused(self) -> list[Finding]:
-        """The first fault of each file that could not be used, by path; conflicts and directories are not meant."""
-        return refused(self.findings)
 
     def add(self, specs: Sequence[Spec]) -> None:
         """Take in the specs of one more directory, of higher priority than all before.
@@ -182,47 +178,22 @@ class Directories:
         self._note(directory, [Finding("SPEC_DIR_UNREADABLE", text, path=directory, rule="unlistable")])
 
 
-def open(dirs: Iterable[str] = DEFAULT, *, trust: Trust | None = None, index: str = "") -> Directories | Indexed:
-    """The devices that the given directories serve.
+def read(dirs: Iterable[str] = DEFAULT, trust: Trust | None = None, inputs: Inputs | None = None) -> Directories:
+    """The devices that the given directories serve, from the files themselves.
 
     Arguments:
         dirs: paths, lowest priority first; one that is missing is skipped. A file ending in `.json` or `.yaml` may
             stand in the place of a directory, and is then the only spec of its priority.
         trust: judges every directory and file (SPEC_UNTRUSTED); without it everything that can be read counts.
-        index: path of a file that keeps what was read, used and renewed; "" for none. See shim.cdi.index.
+        inputs: gets each directory and file before it is looked at.
 
     Never raises for what stands in the directories: look at `findings`.
     Source: CDI specification, section on spec directories; files ending in exactly `.json` or `.yaml`, no recursion.
-    """
-    if not index:
-        return read(dirs, trust)
-    from shim.cdi.index import Inputs, load, write  # late: only for those who keep one
-
-    found = load(index)
-    if found and found.dirs == [clean(directory) for directory in dirs]:
-        return found
-    inputs = Inputs()
-    scanned = read(dirs, trust, inputs)
-    write(index, inputs, trust.places if trust else (), {}, scanned)
-    return scanned
-
-
-def read(dirs: Iterable[str], trust: Trust | None = None, inputs: Inputs | None = None) -> Directories:
-    """As open, but from the files themselves, without any index.
-
-    Arguments:
-        inputs: is told of each directory and file before it is looked at.
     """
     found = Directories(dirs)
     for priority, directory in enumerate(found.dirs):
         found._read_directory(directory, priority, trust, inputs)
     return found
-
-
-def refused(findings: dict[str, list[Finding]]) -> list[Finding]:
-    """The first fault of each file that could not be used, by path; conflicts and directories are not meant."""
-    files = [found[0] for _, found in sorted(findings.items())]
-    return [finding for finding in files if finding.id not in ("SPEC_CONFLICT", "SPEC_DIR_UNREADABLE")]
 
 
 def _objection(path: str, trust: Trust | None) -> str:

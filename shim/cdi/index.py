@@ -159,12 +159,6 @@ class Indexed:
         """As Directories.shadowed."""
         return [(name, loser, winner) for name, loser, winner in self._told()["shadowed"]]
 
-    def refused(self) -> list[Finding]:
-        """As Directories.refused."""
-        from shim.cdi.directories import refused
-
-        return refused(self.findings)
-
     @property
     def specs(self) -> list[Spec]:
         """As Directories.specs, read from the files: an index does not keep whole documents."""

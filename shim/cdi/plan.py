@@ -81,7 +81,7 @@ class UnresolvedError(CdiError):
 
         self.names = list(names)
         unknown = unresolved.findings(names, directories)
-        refused = directories.refused()
+        refused = unresolved.refused(directories.findings)
         super().__init__([*unknown, *refused])
         self.args = (unresolved.text(unknown, refused, directories),)
 
@@ -110,7 +110,7 @@ def make(
 
     Arguments:
         names: VENDOR/CLASS=NAME; a repeated name is applied again, as the reference does.
-        directories: what `directories.open` gave.
+        directories: what `cached.open` or `directories.read` gave.
         numbers: where device numbers come from, "spec" or "disk", see above.
         lookup: says what node is at a path of the host.
         driver_only: those of the names that mean the files of a kind's driver without a device, where no spec serves a

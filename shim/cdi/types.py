@@ -61,6 +61,3 @@ class Served(Protocol):
 
     def kinds(self) -> list[str]:
         """VENDOR/CLASS of all usable specs, sorted."""
-
-    def refused(self) -> list[Finding]:
-        """The first fault of each file that could not be used."""

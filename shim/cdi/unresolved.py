@@ -51,6 +51,12 @@ def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Se
     return "; ".join(parts)
 
 
+def refused(findings: dict[str, list[Finding]]) -> list[Finding]:
+    """The first fault of each file that could not be used, by path; conflicts and directories are not meant."""
+    files = [found[0] for _, found in sorted(findings.items())]
+    return [finding for finding in files if finding.id not in ("SPEC_CONFLICT", "SPEC_DIR_UNREADABLE")]
+
+
 def _finding(name: str, directories: Served, hint: str) -> Finding:
     try:
         parse_qualified(name)

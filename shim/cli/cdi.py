@@ -216,7 +216,7 @@ def open_dirs(spec_dirs: Sequence[str]) -> Served:
     What is named on the command line is the caller's own choice, so only the latter are held to trust.
     """
     if spec_dirs:
-        return directories.open(spec_dirs)
+        return directories.read(spec_dirs)
     world = World()
     served = world.served()
     world.save()
@@ -263,7 +263,7 @@ def _validate_directory(path: str) -> dict[str, list[Finding]]:
         elif entry.name.endswith(".yml"):
             text = "no reader of specs looks at a file with this ending"
             checked[str(entry)] = [Finding("SPEC_NAME", text, path=str(entry))]
-    for name, findings in directories.open((path,)).findings.items():
+    for name, findings in directories.read((path,)).findings.items():
         conflicts = [finding for finding in findings if finding.id == "SPEC_CONFLICT"]
         checked.setdefault(name, []).extend(conflicts)
     return checked

@@ -13,7 +13,7 @@ import click
 from shim.base.findings import CdiError, Finding
 from shim.cli.files import diff, keep_copy, replace
 from shim.cli.output import show_document, show_findings, show_table
-from shim.config import reader, settings
+from shim.config import location, reader
 from shim.config.keys import KEYS
 from shim.create import log
 from shim.host import identity
@@ -51,7 +51,7 @@ def show(path: str | None, form: str) -> None:
       shim config show -o json | jq '.keys["cdi.spec-dirs"].value'
       shim config show -o toml /etc/nvidia-container-runtime/config.toml
     """
-    path = str(Path(path).absolute()) if path else settings.find()
+    path = str(Path(path).absolute()) if path else location.find()
     found = reader.read(path) if path else reader.Configuration()
     if form == "table":
         show_table(("KEY", "VALUE", "FROM"), [(name, _written(value), origin) for name, value, origin in _rows(found)])
@@ -60,7 +60,7 @@ def show(path: str | None, form: str) -> None:
     else:
         keys = {name: {"value": value, "from": origin} for name, value, origin in _rows(found)}
         findings = [finding.to_json() for finding in found.settings.warnings]
-        show_document({"file": path, "searched": list(settings.candidates()), "keys": keys, "findings": findings}, form)
+        show_document({"file": path, "searched": list(location.candidates()), "keys": keys, "findings": findings}, form)
     show_findings(found.settings.warnings)
 
 
@@ -81,7 +81,7 @@ def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None
     if write and target:
         raise click.UsageError("--write and --to exclude each other")
     text = _default_text()
-    path = Path(target or settings.candidates()[0]).absolute()
+    path = Path(target or location.candidates()[0]).absolute()
     if not (write or target):
         click.echo(text, nl=False)
     elif dry_run:

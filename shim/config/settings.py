@@ -1,35 +1,19 @@
-"""Settings: what the configuration says, as a plain value; which file says it. HOT.
+"""Settings: the configuration as a plain value. HOT.
 
-The first of these that exists counts, alone:
-
-    $SHIM_CONFIG                                  must exist where it is named
-    $XDG_CONFIG_HOME/shim/config.toml             rootless only, and only if that directory is the caller's
-    /etc/shim/config.toml
-    /etc/nvidia-container-runtime/config.toml     of NVIDIA's toolkit: only what it says explicitly about sources
-
-Without any of them everything has a default, so a machine needs none. What a file may say, and how it is read, stands
-in shim.config.reader, which is loaded only where there is a file.
+Everything has a default, so a machine needs no file. Which file counts is decided in shim.config.location; what it may
+say stands in shim.config.keys.
 """
 
 from __future__ import annotations
-
-import posix
 
 from shim.base.findings import Finding
 from shim.base.findings import from_json as finding_from_json
 from shim.cdi import DEFAULT_DIRS
 from shim.cdi.annotations import PREFIX
-from shim.host import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from shim.host.look import Look
-    from shim.host.trust import Trust
-
-SYSTEM_FILE = "/etc/shim/config.toml"
-VENDOR_FILE = "/etc/nvidia-container-runtime/config.toml"
 
 # Whose word counts in a source that an image can write to
 OFF = "off"
@@ -128,74 +112,3 @@ class Settings:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"these are no settings: {error!r}") from error
         return settings
-
-
-def candidates(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> tuple[str, ...]:
-    """The paths whose existence decides which file counts, in order: an index of settings depends on each of them.
-
-    Arguments:
-        environ: the environment as bytes, for tests; the process's own when not given.
-        look: answers what lies at a path.
-    """
-    variables = posix.environ if environ is None else environ
-    named = _text(variables.get(b"SHIM_CONFIG"))
-    if named:
-        return (named,)
-    home = _text(variables.get(b"XDG_CONFIG_HOME"))
-    if home and not identity.is_rootful() and _is_mine(f"{home}/shim", look):
-        return (f"{home}/shim/config.toml", SYSTEM_FILE, VENDOR_FILE)
-    return (SYSTEM_FILE, VENDOR_FILE)
-
-
-def find(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> str:
-    """The path of the file that counts, "" when there is none; what $SHIM_CONFIG names counts even if it is missing.
-
-    Arguments: as for `candidates`.
-    """
-    paths = candidates(environ, look)
-    if len(paths) == 1:
-        return paths[0]
-    for path in paths:
-        if _exists(path, look):
-            return path
-    return ""
-
-
-def load(path: str = "", trust: Trust | None = None, look: Look = posix) -> Settings:
-    """The settings that count here.
-
-    Arguments:
-        path: the file; by default that of find().
-        trust: judges the file; by default for whoever we are.
-        look: answers what lies at a path, where no file is given.
-    Raises:
-        CdiError: SETTINGS or SETTINGS_UNTRUSTED; see shim.config.reader.read.
-    """
-    path = path or find(look=look)
-    if not path:
-        return Settings()
-    # late: TOML costs 10 ms, and most machines have no configuration file
-    from shim.config import reader
-
-    return reader.read(path, trust).settings
-
-
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode("utf-8", "surrogateescape")
-
-
-def _is_mine(directory: str, look: Look) -> bool:
-    try:
-        return look.stat(directory).st_uid == posix.geteuid()
-    except (OSError, ValueError):
-        return False
-
-
-def _exists(path: str, look: Look) -> bool:
-    try:
-        look.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True  # it cannot be seen, so what it says is unknown: reading it will tell why
-    return True

@@ -18,7 +18,8 @@ from __future__ import annotations
 from shim.base import fastjson
 from shim.base.findings import CdiError, Finding
 from shim.cdi.names import quoted
-from shim.config.settings import ANY, IGNORE, OFF, SYSTEM_FILE
+from shim.config.location import SYSTEM_FILE
+from shim.config.settings import ANY, IGNORE, OFF
 from shim.create.annotation_origin import CLIENT, CRIO, NERDCTL, PODMAN_UNKNOWN
 
 TYPE_CHECKING = False

@@ -20,7 +20,8 @@ from __future__ import annotations
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import clean
 from shim.cdi import names
-from shim.config.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, SYSTEM_FILE, Settings
+from shim.config.location import SYSTEM_FILE
+from shim.config.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posix
 
 from shim.cdi import directories, index
-from shim.config import needles, settings
+from shim.config import location, needles
 from shim.host import identity
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ class Unsaved:
         """The configuration and the devices that go with it. Raises CdiError: SETTINGS or SETTINGS_UNTRUSTED."""
         for path in self._paths:
             self._inputs.note(path)
-        found = settings.load(trust=self._trust, look=self._look)
+        found = location.load(trust=self._trust, look=self._look)
         self._configured = self._inputs.settled()
         return found, directories.read(found.spec_dirs, self._trust, self._inputs)
 

@@ -16,10 +16,9 @@ import posix
 
 from shim.base.findings import CdiError
 from shim.cdi import index
-from shim.config import settings
+from shim.config import location
 from shim.config.settings import ANY, Settings
 from shim.create import image_requests, request
-from shim.create.world import index_path
 from shim.host import identity
 
 TYPE_CHECKING = False
@@ -40,7 +39,7 @@ def widest(error: Exception, look: World) -> Settings:
         the configuration itself when nothing is wrong with it, so that the error is about the specs.
     """
     try:
-        return settings.load(trust=look.trust(rootful=identity.is_rootful(), user=posix.geteuid()), look=look)
+        return location.load(trust=look.trust(rootful=identity.is_rootful(), user=posix.geteuid()), look=look)
     except Exception:  # noqa: S110  # it is the case in which every source counts
         pass
     good: Settings | None = getattr(error, "settings", None)
@@ -81,7 +80,7 @@ def requests(config: dict[str, Any], options: Iterable[str], widest: Settings, e
 
 def _last(look: World) -> Settings | None:
     """The settings that counted last in this boot, None when there is no index."""
-    path = index_path(settings.candidates(look=look)[0], look)
+    path = location.index_path(location.candidates(look=look)[0], look)
     value = index.last_settings(path, look) if path else None
     try:
         return Settings.from_json(value) if value else None

@@ -23,9 +23,8 @@ import posix
 
 from shim.base.findings import CdiError, internal
 from shim.cdi import index, plan
-from shim.config import settings
+from shim.config import location
 from shim.config.settings import Settings
-from shim.host import identity
 from shim.host.nodes import node_of
 
 TYPE_CHECKING = False
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from shim.cdi.plan import Block
     from shim.cdi.types import Served
     from shim.create.unindexed import Unsaved
-    from shim.host.look import Look
     from shim.host.nodes import Node
     from shim.host.trust import Trust
 
@@ -250,7 +248,7 @@ class World:
             try:
                 return plan.find(names, self.served(), driver_only)
             except index.DamagedError:
-                self._read(settings.candidates(look=self))
+                self._read(location.candidates(look=self))
                 return plan.find(names, self.served(), driver_only)
         except CdiError as error:
             return error
@@ -265,8 +263,8 @@ class World:
         """The configuration and the devices that go with it, from the index if it counts. Raises CdiError."""
         if self._loaded:
             return self._loaded
-        paths = settings.candidates(look=self)
-        path = index_path(paths[0], self)
+        paths = location.candidates(look=self)
+        path = location.index_path(paths[0], self)
         found = None
         if path:
             found = index.load(path, self)
@@ -282,24 +280,10 @@ class World:
     def _read(self, paths: Sequence[str]) -> tuple[Settings, Served]:
         from shim.create.unindexed import Unsaved  # late, with the reader of specs: the index saves them
 
-        unsaved = Unsaved(index_path(paths[0], self), paths, self)
+        unsaved = Unsaved(location.index_path(paths[0], self), paths, self)
         self._loaded = unsaved.read()
         self._unsaved = unsaved
         return self._loaded
-
-
-def index_path(path: str, look: Look = posix) -> str:
-    """The index that belongs to a configuration; "" where there is no directory for one.
-
-    Arguments:
-        path: the first of the configuration files that may count, whether or not it exists. Whether one behind it does
-            is a matter of the index's inputs, so that two paths of one short name cost time only.
-        look: answers what lies at a path.
-    """
-    directory = identity.run_dir(look=look)
-    if not directory:
-        return ""
-    return f"{directory}/index" if path == settings.SYSTEM_FILE else f"{directory}/index-{identity.short_name(path)}"
 
 
 # --- the answers ------------------------------------------------------------------------------------------------------

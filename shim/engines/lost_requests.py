@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import Finding
-from shim.config.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, SYSTEM_FILE, Settings
+from shim.config.location import SYSTEM_FILE
+from shim.config.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, Settings
 from shim.engines import sources, vendors
 
 if TYPE_CHECKING:

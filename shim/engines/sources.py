@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.config import reader, settings
-from shim.config.settings import ANY, MOUNTS_BELOW, OFF, SYSTEM_FILE, VENDOR_FILE, Settings
+from shim.config import location, reader
+from shim.config.location import SYSTEM_FILE, VENDOR_FILE
+from shim.config.settings import ANY, MOUNTS_BELOW, OFF, Settings
 from shim.engines.texts.editing import decoded
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def settings_of(host: Host) -> Settings:
         CdiError: SETTINGS, SETTINGS_UNTRUSTED, ENGINE_CONFIG_UNREADABLE.
     """
     if host.root == "/":
-        return settings.load()
+        return location.load()
     for path in (SYSTEM_FILE, VENDOR_FILE):
         data = host.read(path)
         if data is not None:

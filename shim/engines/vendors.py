@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from shim.base.findings import CdiError
 from shim.base.paths import parent
 from shim.cdi.annotations import PREFIX
-from shim.config.settings import ANY, OFF, PRIVILEGED, VENDOR_FILE
+from shim.config.location import VENDOR_FILE
+from shim.config.settings import ANY, OFF, PRIVILEGED
 from shim.engines.texts import editing, toml_edit
 
 if TYPE_CHECKING:

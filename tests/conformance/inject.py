@@ -6,7 +6,7 @@ import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shim.cdi import deviations, directories, edits, plan, spec
+from shim.cdi import deviations, directories, edits, plan, spec, unresolved
 
 from .scene import FATAL, difference, host, placed, pruned, scene
 
@@ -31,7 +31,7 @@ def outcome(given: dict[str, Any], lookup: Lookup) -> dict[str, Any]:
     """What we make of the case, in the form of `expect`."""
     before = copy.deepcopy(given["config"])
     try:
-        made = plan.make(given["devices"], directories.open(given["dirs"]), lookup=lookup)
+        made = plan.make(given["devices"], directories.read(given["dirs"]), lookup=lookup)
         result: dict[str, Any] = {"config": edits.apply(made, given["config"])}
     except plan.UnresolvedError as error:
         result = {"unresolved": error.names}
@@ -69,7 +69,7 @@ def _deviation(got: dict[str, Any], expected: dict[str, Any], given: dict[str, A
             return "node-negative-number"
         if "unresolved" in got:
             return _refused(got["unresolved"], given)
-    found = directories.open(given["dirs"])
+    found = directories.read(given["dirs"])
     if "unresolved" in expected and "config" in got:
         listed = [path for path, state in found.searched if state in (directories.OK, directories.MISSING)]
         if listed != found.dirs:
@@ -77,7 +77,7 @@ def _deviation(got: dict[str, Any], expected: dict[str, Any], given: dict[str, A
         disputed = [path for name in expected["unresolved"] for path in found.conflicts.get(name, ())]
         return "conflict-below" if disputed and _same_without(disputed, got, given, lookup) else None
     if expected.get("error") in FATAL:
-        refused = [finding.path for finding in found.refused()]
+        refused = [finding.path for finding in unresolved.refused(found.findings)]
         return FATAL[expected["error"]] if refused and _same_without(refused, got, given, lookup) else None
     return None
 
@@ -92,7 +92,7 @@ def _same_without(paths: list[str], got: dict[str, Any], given: dict[str, Any], 
 def _refused(unresolved: list[str], given: dict[str, Any]) -> str | None:
     """The deviation that alone made us refuse the files which define these names."""
     rules, names = set(), set()
-    for path, findings in directories.open(given["dirs"]).findings.items():
+    for path, findings in directories.read(given["dirs"]).findings.items():
         document, _ = spec.examine(Path(path).read_bytes())
         rules |= {finding.rule for finding in findings}
         names |= {f"{document['kind']}={device['name']}" for device in document["devices"]}

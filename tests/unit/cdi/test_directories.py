@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unit.cdi.specs import put
 
-from shim.cdi import directories
+from shim.cdi import directories, unresolved
 from shim.host.trust import Trust
 
 GPU0 = "acme.example/gpu=0"
@@ -60,7 +60,7 @@ def test_two_files_of_one_directory_conflict_and_both_are_told(tmp_path: Path) -
     told = {path: [(one.id, one.rule) for one in findings] for path, findings in found.findings.items()}
     assert told == {str(a): [("SPEC_CONFLICT", "conflict")], str(b): [("SPEC_CONFLICT", "conflict")]}
     assert str(b) in found.findings[str(a)][0].text
-    assert found.refused() == []
+    assert unresolved.refused(found.findings) == []
 
 
 def test_a_conflict_below_does_not_take_the_good_device_above_away(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_sub_directory_is_skipped_but_a_link_to_one_is_refused(tmp_path: Path)
     (tmp_path / "specs/link.yaml").symlink_to("sub.yaml")
     found = _open(tmp_path / "specs")
     assert found.devices() == [GPU0]
-    assert [finding.id for finding in found.refused()] == ["SPEC_UNREADABLE"]
+    assert [finding.id for finding in unresolved.refused(found.findings)] == ["SPEC_UNREADABLE"]
     assert list(found.findings) == [f"{tmp_path}/specs/link.yaml"]
 
 

@@ -21,11 +21,11 @@ CHILD = """
 import encodings.utf_16_be, encodings.utf_16_le, json, os, resource, sys
 from shim.base import nearest
 from shim.cdi import directories
-directories.open([sys.argv[2]])
+directories.read([sys.argv[2]])
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
-found = directories.open([sys.argv[1]])
+found = directories.read([sys.argv[1]])
 told = {path: [str(one) for one in findings] for path, findings in found.findings.items()}
 print(json.dumps({"devices": found.devices(), "told": told, "searched": found.searched}))
 """

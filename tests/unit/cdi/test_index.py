@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shim.cdi import directories, index, plan
+from shim.cdi import cached, directories, index, plan, unresolved
 from shim.cdi.directories import Directories
 from shim.cdi.index import DamagedError, Indexed, Inputs
 from shim.config import needles
@@ -78,7 +78,7 @@ def _tell(found: Directories | Indexed) -> dict[str, Any]:
         },
         "conflicts": found.conflicts,
         "shadowed": found.shadowed,
-        "refused": [one.to_json() for one in found.refused()],
+        "refused": [one.to_json() for one in unresolved.refused(found.findings)],
         "findings": {path: [one.to_json() for one in these] for path, these in found.findings.items()},
         "specs": [(spec.path, spec.document) for spec in found.specs],
     }
@@ -106,9 +106,9 @@ def test_a_plan_from_the_index_is_the_plan_from_the_files(scene: Scene) -> None:
 
 
 def test_open_uses_and_renews_the_index_of_its_directories(scene: Scene) -> None:
-    first = directories.open(scene.dirs, trust=Trust(), index=scene.path)
-    second = directories.open(scene.dirs, trust=Trust(), index=scene.path)
-    other = directories.open([str(scene.low)], trust=Trust(), index=scene.path)
+    first = cached.open(scene.dirs, trust=Trust(), index=scene.path)
+    second = cached.open(scene.dirs, trust=Trust(), index=scene.path)
+    other = cached.open([str(scene.low)], trust=Trust(), index=scene.path)
     assert (type(first), type(second), type(other)) == (Directories, Indexed, Directories)
     assert _tell(first) == _tell(second)
 
@@ -314,7 +314,7 @@ def test_readers_never_see_anything_but_the_truth_while_specs_change(scene: Scen
     def look() -> bool:
         for _ in range(300):
             before = number_now()
-            served = directories.open(scene.dirs, trust=Trust(), index=scene.path).get("acme.example/gpu=0")
+            served = cached.open(scene.dirs, trust=Trust(), index=scene.path).get("acme.example/gpu=0")
             after = number_now()
             if not served or not before <= int(served[0].devices["0"]["env"][0][2:].split(":")[0]) <= after:
                 return False

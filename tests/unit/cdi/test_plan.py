@@ -278,14 +278,14 @@ def test_the_driver_of_a_kind_is_what_its_specs_say_for_all_devices(
     _kind("e", low, "none", kind="other.example/nic")
     _kind("c", high, "2")
     _kind("d", high, "3")
-    made = plan.make(names, directories.open([str(low), str(high)]), driver_only=names[-1:])
+    made = plan.make(names, directories.read([str(low), str(high)]), driver_only=names[-1:])
     assert [(Path(origin["spec"]).stem, origin["device"]) for origin in made.origins] == origins
     assert made.devices == names
 
 
 def test_the_driver_is_given_only_to_whom_it_is_meant_and_only_if_there_is_one(tmp_path: Path) -> None:
     _kind("a", tmp_path, "1")
-    found = directories.open([str(tmp_path)])
+    found = directories.read([str(tmp_path)])
     with pytest.raises(plan.UnresolvedError):
         plan.make([NONE], found)
     with pytest.raises(plan.UnresolvedError):

@@ -31,7 +31,7 @@ def test_what_is_written_is_served(form: Any, tmp_path: Path) -> None:
     assert path == f"{tmp_path}/cdi/acme.example-gpu.{form}"
     assert Path(path).stat().st_mode & 0o7777 == 0o644
     assert Path(tmp_path, "cdi").stat().st_mode & 0o7777 == 0o755
-    found = directories.open([str(tmp_path / "cdi")])
+    found = directories.read([str(tmp_path / "cdi")])
     assert found.devices() == ["acme.example/gpu=0"]
     assert found.findings == {}
     assert _names(tmp_path / "cdi") == [Path(path).name]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shim.config import reader, settings
+from shim.config import location, reader, settings
 from shim.config.keys import KEYS
 
 NAMES = [key.name for key in KEYS]
@@ -83,7 +83,7 @@ def test_show_as_toml_is_a_file_that_means_the_same(shim: Any, file: Path, trust
     _write(file, ODD)
     copy = trusted_path / "copy.toml"
     copy.write_text(shim("show", "-o", "toml").stdout)
-    again, first = settings.load(str(copy)).to_json(), settings.load(str(file)).to_json()
+    again, first = location.load(str(copy)).to_json(), location.load(str(file)).to_json()
     for value in (again, first):
         del value["path"], value["warnings"]
     assert again == {**first, "log_file": "/var/log/shim.log"}

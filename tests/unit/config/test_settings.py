@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from shim.base.findings import CdiError
-from shim.config import reader, settings
+from shim.config import location, reader
 from shim.config.keys import KEYS
 from shim.config.settings import Settings
 from shim.host.trust import Trust
 
-SYSTEM = ("/etc/shim/config.toml", "/etc/nvidia-container-runtime/config.toml")
 ALICE = 4242
 
 
@@ -28,16 +25,13 @@ def file(trusted_path: Path) -> Path:
 def _load(file: Path, text: str | bytes) -> Settings:
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return settings.load(str(file))
+    return location.load(str(file))
 
 
 def _refused(file: Path) -> CdiError:
     with pytest.raises(CdiError) as caught:
-        settings.load(str(file))
+        location.load(str(file))
     return caught.value
-
-
-# --- which file ---
 
 
 def test_without_a_file_everything_has_a_default() -> None:
@@ -49,11 +43,6 @@ def test_without_a_file_everything_has_a_default() -> None:
     assert (found.environment, found.mounts) == ("off", "off")
 
 
-def test_the_variable_wins_over_all_places() -> None:
-    assert settings.candidates({b"SHIM_CONFIG": b"/x/y.toml", b"XDG_CONFIG_HOME": b"/home/a"}) == ("/x/y.toml",)
-    assert settings.find({b"SHIM_CONFIG": b"/x/y.toml"}) == "/x/y.toml"
-
-
 def test_a_file_that_the_variable_names_must_exist(file: Path) -> None:
     """A typing error would otherwise switch on what the file switches off."""
     error = _refused(file)
@@ -63,37 +52,7 @@ def test_a_file_that_the_variable_names_must_exist(file: Path) -> None:
 
 def test_a_file_that_the_variable_names_has_an_absolute_path() -> None:
     with pytest.raises(CdiError, match="absolute"):
-        settings.load("c.toml")
-
-
-def test_root_does_not_look_into_a_user_directory(trusted_path: Path) -> None:
-    (trusted_path / "shim").mkdir()
-    (trusted_path / "shim" / "config.toml").touch()
-    assert settings.candidates({b"XDG_CONFIG_HOME": bytes(trusted_path)}) == SYSTEM
-
-
-ROOTLESS = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
-from shim.config import settings  # while the modules can be read: a clone may lie in a directory of root's alone
-os.setgroups([]); os.setgid(4242); os.setuid(4242)
-print(*settings.candidates({b"XDG_CONFIG_HOME": sys.argv[2].encode()}))
-"""
-
-
-@pytest.mark.parametrize(("owner", "counts"), [(ALICE, True), (0, False), (4343, False)])
-def test_rootless_the_directory_of_the_caller_comes_first_if_it_is_his(
-    trusted_path: Path, modules: Path, owner: int, counts: bool
-) -> None:
-    trusted_path.chmod(0o755)
-    own = trusted_path / "shim"
-    own.mkdir(mode=0o755)
-    os.chown(own, owner, owner)
-    (own / "config.toml").touch()
-    command = ["/usr/bin/python3", "-I", "-S", "-B", "-c", ROOTLESS, str(modules), str(trusted_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    mine = (f"{own}/config.toml",) if counts else ()
-    assert tuple(done.stdout.split()) == mine + SYSTEM
+        location.load("c.toml")
 
 
 # --- whose file ---
@@ -114,7 +73,7 @@ def test_a_file_counts_only_if_trusted(file: Path, owner: int, mode: int, counts
     os.chown(file, owner, owner)
     file.chmod(mode)
     if counts:
-        assert settings.load(str(file)).annotation_prefixes == ()
+        assert location.load(str(file)).annotation_prefixes == ()
         return
     error = _refused(file)
     assert [finding.id for finding in error.findings] == ["SETTINGS_UNTRUSTED"]
@@ -131,7 +90,7 @@ def test_rootless_the_own_file_is_trusted(trusted_path: Path) -> None:
     file.write_text('[log]\nfile = ""\n')
     os.chown(file, ALICE, ALICE)
     trust = Trust(rootful=False, euid=ALICE, overflow=65534)
-    assert settings.load(str(file), trust).log_file == ""
+    assert location.load(str(file), trust).log_file == ""
 
 
 # --- what it says ---
@@ -350,16 +309,3 @@ def test_each_value_is_known_by_where_it_comes_from(file: Path) -> None:
     origins = reader.read(str(file)).origins
     assert origins.pop("log.file") == str(file)
     assert set(origins.values()) == {"default"}
-
-
-def test_create_loads_no_toml_without_a_file(modules: Path) -> None:
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from shim.config import settings\n"
-        "settings.SYSTEM_FILE = settings.VENDOR_FILE = '/nonexistent/x'\n"
-        "assert settings.load().path == ''\n"
-        "assert not {'tomllib', 'tomli', 'shim.config.reader'} & set(sys.modules)\n"
-    )
-    command = [sys.executable, "-I", "-S", "-B", "-c", script, str(modules)]
-    done = subprocess.run(command, capture_output=True, text=True, env={}, check=False)
-    assert done.returncode == 0, done.stderr

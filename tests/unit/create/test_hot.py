@@ -14,7 +14,6 @@ from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
-from unit.create.test_imports import HOT
 
 TOP = Path(__file__).parents[3]
 
@@ -35,11 +34,6 @@ def _table(modules: Path) -> dict[str, tuple[str, bool, CodeType]]:
     assert data.startswith(importlib.util.MAGIC_NUMBER)
     table: dict[str, tuple[str, bool, CodeType]] = marshal.loads(data[12:])[0]
     return table
-
-
-def test_it_holds_what_a_warm_create_loads(builder: ModuleType) -> None:
-    ours = {name for name in HOT if name.startswith("shim")}
-    assert set(builder.MODULES) == ours | {"shim.host.trust"}, "trust is loaded where a spec has hooks, as most have"
 
 
 def test_it_holds_what_the_installed_files_say(builder: ModuleType, modules: Path) -> None:

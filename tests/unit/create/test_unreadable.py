@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from unit.create.test_create import DRIVER, SANDBOX, Scene, _env
 
-from shim.create import world
+from shim.config import location
 
 ON = """
 [sources]
@@ -170,7 +170,7 @@ def test_the_index_of_the_scene_is_the_one_that_is_asked(scene: Scene) -> None:
     """Else the tests above that break a good configuration would not know whether there is an index."""
     time.sleep(0.2)
     scene.write({})
-    path = Path(world.index_path(str(scene.settings)))
+    path = Path(location.index_path(str(scene.settings)))
     assert not path.exists()
     scene.create()
     assert path.exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shim.base.findings import CdiError
-from shim.config.settings import VENDOR_FILE
+from shim.config.location import VENDOR_FILE
 from shim.engines import launcher
 from shim.engines.model import Registry, Runtime
 from shim.host import identity

@@ -16,7 +16,7 @@ from unit.native.world import World
 import shim
 from shim import __version__
 from shim.config import needles as writer
-from shim.create.world import index_path
+from shim.config.location import index_path
 from shim.hooks._core import ffi, lib
 from shim.host import identity
 
@@ -373,7 +373,7 @@ def needles_hold(world: World, env: list[bytes] | None = None, *, rootless: bool
 
 
 def test_names_are_those_that_python_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "run_dir", lambda: "/run/shim")
+    monkeypatch.setattr(identity, "run_dir", lambda **_: "/run/shim")
     for path in (SYSTEM, VENDOR, "/x", "a", "/etc/shim//config.toml", "/\udcff"):
         assert index_path(path).replace("index", "needles", 1) == f"/run/shim/{file_name(path)}"
     assert file_name("a") == "needles-af63dc4c8601ec8c", "the published test vector of FNV-1a"

@@ -1,0 +1,38 @@
+"""The devices of spec directories, from an index where one is kept. Cold: create has its own (shim.create.world)."""
+
+from __future__ import annotations
+
+from shim.base.paths import clean
+from shim.cdi import directories
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shim.cdi.directories import Directories
+    from shim.cdi.index import Indexed
+    from shim.host.trust import Trust
+
+
+def open(
+    dirs: Iterable[str] = directories.DEFAULT, *, trust: Trust | None = None, index: str = ""
+) -> Directories | Indexed:
+    """The devices that the given directories serve.
+
+    Arguments:
+        dirs, trust: as of directories.read.
+        index: path of a file that keeps what was read, used and renewed; "" for none. See shim.cdi.index.
+
+    Never raises for what stands in the directories: look at `findings`.
+    """
+    if not index:
+        return directories.read(dirs, trust)
+    from shim.cdi.index import Inputs, load, write  # late: only for those who keep one
+
+    found = load(index)
+    if found and found.dirs == [clean(directory) for directory in dirs]:
+        return found
+    inputs = Inputs()
+    scanned = directories.read(dirs, trust, inputs)
+    write(index, inputs, trust.places if trust else (), {}, scanned)
+    return scanned

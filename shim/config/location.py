@@ -1,0 +1,111 @@
+"""Location: which configuration file counts, and its settings. HOT.
+
+The first of these that exists counts, alone:
+
+    $SHIM_CONFIG                                  must exist where it is named
+    $XDG_CONFIG_HOME/shim/config.toml             rootless only, and only if that directory is the caller's
+    /etc/shim/config.toml
+    /etc/nvidia-container-runtime/config.toml     of NVIDIA's toolkit: only what it says explicitly about sources
+
+How a file is read stands in shim.config.reader, which is loaded only where there is one.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from shim.config.settings import Settings
+from shim.host import identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from shim.host.look import Look
+    from shim.host.trust import Trust
+
+SYSTEM_FILE = "/etc/shim/config.toml"
+VENDOR_FILE = "/etc/nvidia-container-runtime/config.toml"
+
+
+def candidates(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> tuple[str, ...]:
+    """The paths whose existence decides which file counts, in order: an index of settings depends on each of them.
+
+    Arguments:
+        environ: the environment as bytes, for tests; the process's own when not given.
+        look: answers what lies at a path.
+    """
+    variables = posix.environ if environ is None else environ
+    named = _text(variables.get(b"SHIM_CONFIG"))
+    if named:
+        return (named,)
+    home = _text(variables.get(b"XDG_CONFIG_HOME"))
+    if home and not identity.is_rootful() and _is_mine(f"{home}/shim", look):
+        return (f"{home}/shim/config.toml", SYSTEM_FILE, VENDOR_FILE)
+    return (SYSTEM_FILE, VENDOR_FILE)
+
+
+def find(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> str:
+    """The path of the file that counts, "" when there is none; what $SHIM_CONFIG names counts even if it is missing.
+
+    Arguments: as for `candidates`.
+    """
+    paths = candidates(environ, look)
+    if len(paths) == 1:
+        return paths[0]
+    for path in paths:
+        if _exists(path, look):
+            return path
+    return ""
+
+
+def load(path: str = "", trust: Trust | None = None, look: Look = posix) -> Settings:
+    """The settings that count here.
+
+    Arguments:
+        path: the file; by default that of find().
+        trust: judges the file; by default for whoever we are.
+        look: answers what lies at a path, where no file is given.
+    Raises:
+        CdiError: SETTINGS or SETTINGS_UNTRUSTED; see shim.config.reader.read.
+    """
+    path = path or find(look=look)
+    if not path:
+        return Settings()
+    # late: TOML costs 10 ms, and most machines have no configuration file
+    from shim.config import reader
+
+    return reader.read(path, trust).settings
+
+
+def index_path(path: str, look: Look = posix) -> str:
+    """The index that belongs to a configuration; "" where there is no directory for one.
+
+    Arguments:
+        path: the first of the configuration files that may count, whether or not it exists. Whether one behind it does
+            is a matter of the index's inputs, so that two paths of one short name cost time only.
+        look: answers what lies at a path.
+    """
+    directory = identity.run_dir(look=look)
+    if not directory:
+        return ""
+    return f"{directory}/index" if path == SYSTEM_FILE else f"{directory}/index-{identity.short_name(path)}"
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "surrogateescape")
+
+
+def _is_mine(directory: str, look: Look) -> bool:
+    try:
+        return look.stat(directory).st_uid == posix.geteuid()
+    except (OSError, ValueError):
+        return False
+
+
+def _exists(path: str, look: Look) -> bool:
+    try:
+        look.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # it cannot be seen, so what it says is unknown: reading it will tell why
+    return True
