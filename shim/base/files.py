@@ -17,13 +17,14 @@ from pathlib import Path
 NOT_REGULAR = "it is no regular file, and nothing else is replaced"
 
 
-def write(path: str | Path, data: bytes, *, mode: int = 0o644) -> None:
+def write(path: str | Path, data: bytes, *, mode: int = 0o644, keep: bool = True) -> None:
     """Write a file anew.
 
     Arguments:
         path: the file, or a link to it; its directory must exist.
         data: its content.
         mode: permission bits of a file that is not there yet.
+        keep: whether an old file's owner, mode and attributes stay.
     Raises:
         OSError: it could not be written; an old one is still there.
         ValueError: what is there is no regular file (NOT_REGULAR), or the path holds a NUL.
@@ -35,11 +36,11 @@ def write(path: str | Path, data: bytes, *, mode: int = 0o644) -> None:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
-            if old:
+            if old and keep:
                 _copy_attributes(target, fd)
                 if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
                     os.fchown(fd, old.st_uid, old.st_gid)
-            os.fchmod(fd, old.st_mode & 0o7777 if old else mode)  # last: a change of owner takes bits away
+            os.fchmod(fd, old.st_mode & 0o7777 if old and keep else mode)  # last: a change of owner takes bits away
             os.fsync(fd)
         Path(temporary).replace(target)
     except BaseException:

@@ -75,6 +75,10 @@ TABLE: dict[str, tuple[str, str]] = {
         ERROR,
         "`shim explain --bundle DIR` explains a bundle without a record",
     ),
+    "REPORT_INVALID": (ERROR, "let `shim explain --bundle DIR --report FILE` write it anew"),
+    "REPORT_UNANSWERED": (ERROR, "replay it with the version of shim that wrote it"),
+    "REPORT_DIFFERS": (WARNING, "the table shows each member of the decision that differs"),
+    "REPORT_PRIVATE": (ERROR, "save it without --private, and look through it before it is passed on"),
     "SETTINGS_UNTRUSTED": (
         ERROR,
         "give the file and every directory above it to root (rootless: or to you), writable by nobody else",
@@ -246,6 +250,8 @@ class Finding:
 
 def from_json(value: dict[str, Any]) -> Finding:
     """The finding that to_json gave. Raises KeyError or TypeError when the value is none."""
+    if value["id"] not in TABLE:
+        raise KeyError(f"there is no finding {value['id']}")
     place = {member: value[member] for member in ("path", "line", "rule") if member in value}
     return Finding(value["id"], value["text"], value["remedy"], **place)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from shim import __version__
 from shim.base.findings import ERROR, CdiError, Finding, one_line
 from shim.cli import describe
 from shim.cli.output import format_option, show_document, show_findings, show_table
+from shim.create import bug_report, record
 from shim.create import explain as explaining
-from shim.create import record
 from shim.create.invocation import Invocation
 from shim.hooks import core
 from shim.host import identity
@@ -30,9 +31,20 @@ if TYPE_CHECKING:
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Ask for it, too, as create --device would.")
 @click.option("--root", metavar="DIR", help="The --root of the container, where its id alone does not tell which.")
 @click.option("--name", metavar="NAME", help="What shim was called as: shim, shim-crun. As above.")
+@click.option("--report", metavar="FILE", help="Save what the decision about the --bundle is made from, mode 0600.")
+@click.option("--private", is_flag=True, help="--report without personal paths, and values that no source reads.")
+@click.option("--replay", metavar="FILE", help="Decide again from such a report, on any machine; - for standard input.")
 @format_option
 def explain(
-    container: str | None, bundle: str | None, devices: tuple[str, ...], root: str | None, name: str | None, form: str
+    container: str | None,
+    bundle: str | None,
+    devices: tuple[str, ...],
+    root: str | None,
+    name: str | None,
+    report: str | None,
+    private: bool,
+    replay: str | None,
+    form: str,
 ) -> None:
     """Explain what shim would do to a bundle, or has done to a container. Writes nothing into either.
 
@@ -41,44 +53,82 @@ def explain(
     (its id, or the beginning of it): the record of its injection, and whether config.json still has all that. The exit
     status is 1 where a create would be refused, the configuration is wrong, or there is no record.
 
+    A --report holds the question, each answer of this host, and the decision: a bug report that --replay decides again
+    anywhere, and says where another version of shim decides otherwise. It has the container's environment and paths,
+    unless --private takes out what no device depends on. Engines remove a bundle soon after a create that failed, and
+    after one that injected everything is in config.json already: save the report from a bundle made by hand.
+
     \b
     Examples:
       shim explain --bundle /tmp/bundle
       shim explain --bundle . --device nvidia.com/gpu=0 -o json
+      shim explain --bundle . --report report.json --private
+      shim explain --replay report.json
       shim explain 4f6c0c2b7d1e
     """
-    if (not container) == (not bundle):
-        raise click.UsageError("name either a CONTAINER or a --bundle")
+    if [bool(container), bool(bundle), bool(replay)].count(True) != 1:
+        raise click.UsageError("name one of a CONTAINER, a --bundle and a report to --replay")
+    if devices and not bundle:
+        raise click.UsageError("--device goes with --bundle: a container or a report has what it has")
+    if (root is not None or name is not None) and not container:
+        raise click.UsageError("--root and --name go with a CONTAINER")
+    if report is not None and not bundle:
+        raise click.UsageError("--report goes with --bundle")
+    if private and report is None:
+        raise click.UsageError("--private goes with --report")
     if container:
-        if devices:
-            raise click.UsageError("--device goes with --bundle: a container has what it has")
         _explain_container(container, root, name, form)
     elif bundle:
-        if root is not None or name is not None:
-            raise click.UsageError("--root and --name go with a CONTAINER")
-        _explain_bundle(bundle, devices, form)
+        _explain_bundle(bundle, devices, report, form, private=private)
+    elif replay:
+        _explain_report(replay, form)
 
 
-def _explain_bundle(bundle: str, devices: Iterable[str], form: str) -> None:
-    told = explaining.bundle(_create(bundle, devices), rootful=identity.is_rootful())
+def _explain_bundle(bundle: str, devices: Iterable[str], report: str | None, form: str, *, private: bool) -> None:
+    explanation = explaining.bundle(_create(bundle, devices), rootful=identity.is_rootful())
+    if report is not None:
+        bug_report.write(bug_report.make(explanation, private=private), report)
+        holds = "" if private else "; it holds the environment and the paths of the container (see --private)"
+        click.echo(f"{report}: written{holds}", err=True)
+    _show(explanation, explanation.to_json(), form)
+    _end(explanation.findings)
+
+
+def _explain_report(path: str, form: str) -> None:
+    replay = bug_report.replay(bug_report.read(path), path)
+    _show(replay.explanation, replay.to_json(), form)
+    findings = [*replay.explanation.findings]
+    if replay.differences:
+        version = replay.report.version
+        if form == "table":
+            show_table(
+                ("MEMBER OF THE DECISION", f"IN THE REPORT ({version})", f"NOW ({__version__})"), replay.differences
+            )
+        text = f"this version ({__version__}) decides otherwise than version {version}, which wrote the report"
+        findings.append(Finding("REPORT_DIFFERS", text, path=path))
+    _end(findings)
+
+
+def _show(explanation: Explanation, document: dict[str, Any], form: str) -> None:
+    """Print an explanation, as a table or as a document."""
     if form != "table":
-        show_document(told.to_json(), form)
-    else:
-        _say(told)
-        if told.decision.wanted:
-            show_table(("DEVICE", "ASKED FOR BY"), told.decision.wanted.items())
-        _show_edits(told.edits)
-    show_findings(told.findings)
-    sys.exit(1 if any(finding.level == ERROR for finding in told.findings) else 0)
-
-
-def _say(told: Explanation) -> None:
-    if told.refused:
+        show_document(document, form)
+        return
+    if explanation.refused:
         click.echo("A create of this bundle is refused.")
-    elif told.decision.is_sandbox:
+    elif explanation.decision.is_sandbox:
         click.echo("This is a pod's sandbox, which is left alone.")
-    elif not told.decision.wanted:
+    elif not explanation.decision.wanted:
         click.echo("Nothing asks for a device: a create leaves this bundle alone.")
+    if explanation.decision.wanted:
+        show_table(("DEVICE", "ASKED FOR BY"), explanation.decision.wanted.items())
+    _show_edits(explanation.edits)
+
+
+def _end(findings: list[Finding]) -> NoReturn:
+    """Print the findings; exit status 1 where one is an error."""
+    show_findings(findings)
+    sys.exit(1 if any(finding.level == ERROR for finding in findings) else 0)
 
 
 def _explain_container(container: str, root: str | None, name: str | None, form: str) -> None:

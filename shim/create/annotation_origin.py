@@ -162,6 +162,7 @@ _CONTAINERD = ("io.kubernetes.cri.container-type", "io.kubernetes.cri.sandbox-id
 _CRIO = ("io.kubernetes.cri-o.ContainerType", "io.kubernetes.cri-o.SandboxID")
 # CRI-O's name of a sandbox: a label, and CRI-O writes labels last, over what the author of the Pod wrote
 _CRIO_NAME, _CRIO_INFRA = "io.kubernetes.container.name", "POD"
+SANDBOX_KEYS = (*_CONTAINERD, *_CRIO, _CRIO_NAME)
 
 
 def is_sandbox(annotations: Json, id: str, *, crio: bool) -> bool:

@@ -191,18 +191,19 @@ def _has(config: Json, edit: Edit) -> bool:
 
 
 def _judge(edit: Edit, question: Question, world: World) -> Edit:
-    """Fill in what create's rules make of an edit, and whether config.json has it."""
+    """Fill in what create's rules make of an edit, and whether config.json has it or cannot take it."""
     try:
         imposed = impose(_alone(edit), question, world)
+        left = next(_edits(imposed), None)
+        if left is None:
+            edit.state = LEFT_OUT
+            return edit
+        edit.item = left.item
+        is_there = _has(question.config, edit)
     except CdiError:
         edit.state = REFUSED
         return edit
-    left = next(_edits(imposed), None)
-    if left is None:
-        edit.state = LEFT_OUT
-        return edit
-    edit.item = left.item
-    if _has(question.config, edit):
+    if is_there:
         edit.state = THERE
     elif edit.kind == "env" and edit.item.partition("=")[0] in _names(question.config):
         edit.state = REPLACES

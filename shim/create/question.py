@@ -108,11 +108,18 @@ class Question:
         question = cls.__new__(cls)
         try:
             for name in cls.__slots__:
+                if not isinstance(value[name], _TYPES.get(name, str)):
+                    raise ValueError(f"{name} has another type")
                 setattr(question, name, value[name])
-            question.misspelt = [(where, name, member) for where, name, member in value["misspelt"]]
+            question.misspelt = [(str(where), str(name), str(member)) for where, name, member in value["misspelt"]]
+            question.devices = [str(device) for device in value["devices"]]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"this is no question: {error!r}") from error
         return question
+
+
+# Of the members of a question that are no texts
+_TYPES: dict[str, type] = {"config": dict, "devices": list, "misspelt": list, "rootful": bool, "user": int}
 
 
 def _project(value: Any, members: Json, where: str, misspelt: list[tuple[str, str, str]]) -> Any:

@@ -51,9 +51,11 @@ def trace_to_json(trace: Trace) -> list[list[Any]]:
 def trace_from_json(value: Iterable[list[Any]]) -> Trace:
     """The trace that `trace_to_json` gave. Raises ValueError when the value is none."""
     try:
-        return [(kind, _argument(argument), _answer(kind, answer)) for kind, argument, answer in value]
-    except (KeyError, TypeError) as error:
+        trace = [(kind, _argument(argument), _answer(kind, answer)) for kind, argument, answer in value]
+        hash(tuple((kind, argument) for kind, argument, _ in trace))
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no trace: {error!r}") from error
+    return trace
 
 
 def error_to_json(error: CdiError | None) -> dict[str, Any] | None:
@@ -104,6 +106,21 @@ def _argument(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+# Kind of question -> type of its answer, where that is no error
+_TYPES: dict[str, type] = {
+    "lstat": list,
+    "stat": list,
+    "readlink": str,
+    "getxattr": str,
+    "access": bool,
+    "read": list,
+    "content": bool,
+    "index": bool,
+    "environ": str,
+    "podman": list,
+}
+
+
 def _answer(kind: str, answer: Any) -> Any:
     if kind == "settings":
         settings, trouble = answer
@@ -112,4 +129,6 @@ def _answer(kind: str, answer: Any) -> Any:
         if isinstance(answer, dict):
             return error_from_json(answer["error"])
         return [(spec, device, edits) for spec, device, edits in answer]
+    if not isinstance(answer, (_TYPES[kind], int)):
+        raise ValueError(f"the answer to {kind} has another type")
     return answer

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _OVERFLOW = 65534  # /proc/sys/kernel/overflowuid, which nobody changes
-_GROUPS_KEPT = ("run.oci.keep_original_groups", "1")  # crun's annotation, set by podman --group-add=keep-groups
+KEEPS_GROUPS = "run.oci.keep_original_groups"  # crun's annotation, "1" by podman --group-add=keep-groups
 
 
 class Mapping:
@@ -204,8 +204,7 @@ def _effective(process: object) -> list[str]:
 
 def _keeps_groups(config: Json) -> bool:
     annotations = config.get("annotations")
-    key, value = _GROUPS_KEPT
-    return isinstance(annotations, dict) and annotations.get(key) == value
+    return isinstance(annotations, dict) and annotations.get(KEEPS_GROUPS) == "1"
 
 
 # --- mappings -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from shim import __version__
 from shim.create import record
 
 KIND = "acme.example/gpu"
@@ -56,11 +57,11 @@ class Scene:
         config = {"annotations": annotations or {}, "process": {"env": ["PATH=/bin", *env], "cwd": "/"}, **more}
         self.config.write_text(json.dumps(config))
 
-    def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str | Path, stdin: Any = None) -> subprocess.CompletedProcess[str]:
         path = f"{self._launcher.parent}:{os.environ['PATH']}"
         environment = {**os.environ, "SHIM_CONFIG": str(self.settings), "PATH": path}
         command: list[str | Path] = [self._launcher, "explain", *words]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        return subprocess.run(command, stdin=stdin, capture_output=True, text=True, env=environment, check=False)
 
     def explain(self, *words: str) -> Any:
         """What is said of the bundle; the bundle is as before."""
@@ -355,12 +356,87 @@ USAGE = {
     "both": ("c1", "--bundle", "."),
     "a device for a container": ("c1", "--device", "0"),
     "a root for a bundle": ("--bundle", ".", "--root", "/r"),
+    "a bundle and a report to replay": ("--bundle", ".", "--replay", "r"),
+    "a device for a report": ("--replay", "r", "--device", "0"),
+    "a report of a container": ("c1", "--report", "r"),
+    "private without a report": ("--bundle", ".", "--private"),
 }
 
 
 @pytest.mark.parametrize("words", USAGE.values(), ids=USAGE.keys())
 def test_wrong_usage_is_exit_status_2(scene: Scene, words: tuple[str, ...]) -> None:
     assert scene.run(*words).returncode == 2
+
+
+# --- reports ---
+
+
+def _shown(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("annotations", [ASKING, {"cdi.k8s.io/x": f"{KIND}=7"}, {}], ids=["injected", "refused", "not"])
+def test_a_report_that_is_replayed_shows_the_same_explanation(
+    scene: Scene, trusted_path: Path, annotations: Any
+) -> None:
+    scene.write(annotations)
+    report = trusted_path / "report.json"
+    explained = scene.run("--bundle", scene.bundle, "--report", report)
+    code, out, err = _shown(explained)
+    note = f"{report}: written; it holds the environment and the paths of the container (see --private)\n"
+    assert note in err
+    document = json.loads(scene.run("--bundle", scene.bundle, "-o", "json").stdout)
+    scene.spec.unlink()
+    scene.config.unlink()
+    scene.settings.unlink()
+    assert _shown(scene.run("--replay", report)) == (code, out, err.replace(note, ""))
+    replayed = json.loads(scene.run("--replay", report, "-o", "json").stdout)
+    assert replayed.pop("report") == {"version": __version__, "private": False, "differences": []}
+    assert replayed == document
+    with report.open() as file:
+        assert _shown(scene.run("--replay", "-", stdin=file)) == (code, out, err.replace(note, ""))
+
+
+def test_a_private_report_is_said_to_hold_nothing_of_the_container(scene: Scene, trusted_path: Path) -> None:
+    scene.write(ASKING, ("TOKEN=hunter2",))
+    report = trusted_path / "report.json"
+    done = scene.run("--bundle", scene.bundle, "--report", report, "--private")
+    assert (done.returncode, f"{report}: written\n" in done.stderr) == (0, True)
+    text = report.read_text()
+    assert ("hunter2" in text, trusted_path.name in text) == (False, False)
+    assert json.loads(scene.run("--replay", report, "-o", "json").stdout)["report"]["private"] is True
+
+
+def test_what_another_version_decided_otherwise_is_shown(scene: Scene, trusted_path: Path) -> None:
+    scene.write(ASKING)
+    report = trusted_path / "report.json"
+    assert scene.run("--bundle", scene.bundle, "--report", report).returncode == 0
+    value = json.loads(report.read_text())
+    value["version"] = "0.0.7"
+    value["decision"]["plan"]["origins"][0]["edits"]["env"][0] = "DRIVER=2"
+    report.write_text(json.dumps(value))
+    done = scene.run("--replay", report)
+    assert done.returncode == 0, "a difference is no error: a defect may have been mended"
+    assert f"WARNING REPORT_DIFFERS: {report}: this version ({__version__}) decides otherwise than version 0.0.7" in (
+        done.stderr
+    )
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert f"MEMBER OF THE DECISION IN THE REPORT (0.0.7) NOW ({__version__})" in lines
+    assert 'plan.origins[0].edits.env[0] "DRIVER=2" "DRIVER=1"' in lines
+    [difference] = json.loads(scene.run("--replay", report, "-o", "json").stdout)["report"]["differences"]
+    assert difference["member"] == "plan.origins[0].edits.env[0]"
+
+
+def test_a_file_that_is_no_report_is_named(scene: Scene) -> None:
+    for path, why in (
+        (scene.settings, "Expecting value"),
+        ("/nope", "it is missing"),
+        ("/dev/null", "no regular file"),
+    ):
+        done = scene.run("--replay", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"ERROR REPORT_INVALID: {path}: ")
+        assert why in done.stderr
 
 
 # --- hooks that create does itself ---

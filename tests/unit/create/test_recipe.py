@@ -110,7 +110,7 @@ from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
 from shim.create.question import Question
 from shim.create.recipe import decide
-from shim.create.recorded import trace_to_json
+from shim.create.recorded import Recorded, trace_to_json
 from shim.create.world import World
 from shim.host import identity
 
@@ -133,6 +133,10 @@ for scene in json.load(sys.stdin):
         posix.access("/shim-test/end", 0)
         traces.append([trace_to_json(decision.trace), str(decision.refusal or "")])
         world.save()
+    posix.access("/shim-test/begin", 0)
+    again = decide(question, Recorded(decision.trace))
+    posix.access("/shim-test/end", 0)
+    traces.append([[], str(again.refusal or "")])
 json.dump(traces, sys.stdout)
 """
 PATHS = ("lstat", "stat", "readlink", "read", "content", "getxattr", "access", "index")  # kinds of questions
@@ -216,11 +220,12 @@ def _scenes(directory: Path, launcher: Path) -> list[Scene]:
 
 def test_every_path_that_a_decision_looks_at_is_in_its_trace(trusted_path: Path, installed: Path) -> None:
     decisions = _strace(_scenes(trusted_path, installed), trusted_path)
-    assert len(decisions) == 2 * len(TRACED)
-    for name, cold, warm in zip(TRACED, decisions[::2], decisions[1::2], strict=True):
+    assert len(decisions) == 3 * len(TRACED)
+    for name, cold, warm, again in zip(TRACED, decisions[::3], decisions[1::3], decisions[2::3], strict=True):
         assert "INTERNAL" not in cold["refusal"], name
         assert (_unnamed(cold, trusted_path), _unnamed(warm, trusted_path)) == ([], []), name
-        assert cold["refusal"] == warm["refusal"]
+        assert cold["refusal"] == warm["refusal"] == again["refusal"]
+        assert again["looked"] == [], "a second decision looks at nothing"
         assert any(path.startswith("/run/shim/index") for path in warm["looked"])
 
 
@@ -245,5 +250,5 @@ def test_so_it_is_in_a_user_namespace(trusted_path: Path, installed: Path) -> No
 def test_a_path_that_is_looked_at_beside_the_world_is_noticed(trusted_path: Path, installed: Path) -> None:
     """The control of the two tests above."""
     scene = Scene(trusted_path / "0", installed, CASES["an annotation"])
-    for decision in _strace([scene], trusted_path, beside=True):
+    for decision in _strace([scene], trusted_path, beside=True)[:2]:
         assert _unnamed(decision, trusted_path) == ["/etc/hostname"]
