@@ -1,20 +1,44 @@
-"""Replace a file that belongs to the machine's administrator: a configuration, a config.json. Cold.
+"""Read and replace files that belong to the machine's administrator: a configuration, a config.json. Cold.
 
-Whole or not at all, and on the disk before the old one goes: a temporary file in the same directory, fsync, rename.
-What the old file had stays: owner, mode, and extended attributes such as its SELinux label and its access list
-(xattr(7)). A link is followed: the file that it leads to is replaced. (shim.base.replace writes the small files of our
-own, which are 0600 and outlive no boot.)
+They are replaced whole or not at all, and on the disk before the old one goes: a temporary file in the same directory,
+fsync, rename. What the old file had stays: owner, mode, and extended attributes such as its SELinux label and its
+access list (xattr(7)). A link is followed: the file that it leads to is replaced. (shim.base.replace writes the small
+files of our own, which are 0600 and outlive no boot.)
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
 from pathlib import Path
 
 NOT_REGULAR = "it is no regular file, and nothing else is replaced"
+_OUR_DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # open already, for example a pipe of the shell
+
+
+def read(path: str | Path, limit: int = -1) -> bytes:
+    """Read a regular file, or one of this process's descriptors by its path.
+
+    Anything else is not opened: a FIFO waits for a writer, perhaps for ever, and a device may do what nobody asked for.
+
+    Arguments:
+        path: the file, or a link to it.
+        limit: bytes to read at most; all by default.
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+        ValueError: the path holds a NUL.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY
+    if not str(path).startswith(_OUR_DESCRIPTORS):
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise IsADirectoryError(errno.EISDIR, "") if stat.S_ISDIR(mode) else OSError("it is no regular file")
+        flags |= os.O_NONBLOCK
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        return file.read(limit)
 
 
 def write(path: str | Path, data: bytes, *, mode: int = 0o644, keep: bool = True) -> None:

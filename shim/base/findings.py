@@ -163,6 +163,10 @@ TABLE: dict[str, tuple[str, str]] = {
         ERROR,
         "let root own it and each directory above it, writable by nobody else; `make install` puts it so",
     ),
+    "CONFIG_UNTRUSTED": (
+        WARNING,
+        "let root own it and each directory above it, writable by nobody else (`chown root`, `chmod go-w`)",
+    ),
     "LOWLEVEL_MISMATCH": (
         WARNING,
         "choose one with --low-level, or give the engine a launcher of its own with --path /usr/local/bin/shim-NAME",

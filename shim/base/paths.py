@@ -32,9 +32,11 @@ _REASONS = {
 def reason(error: OSError | ValueError) -> str:
     """What went wrong, a clause of its own: "it is missing", "its links form a loop"."""
     number = error.errno if isinstance(error, OSError) else errno.EINVAL
+    if number is None:
+        return str(error)  # not the system's, and worded where it was raised
     if number in _REASONS:
         return _REASONS[number]
-    name = errno.errorcode.get(number or 0, "an unnamed system error")
+    name = errno.errorcode.get(number, "an unnamed system error")
     return f"the system refuses it ({name})"
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from shim.base import files
 from shim.base.findings import CdiError, Finding
+from shim.base.paths import reason
 from shim.cli.files import diff, keep_copy, replace
 from shim.cli.output import show_document, show_findings, show_table
 from shim.config import location, reader
@@ -85,7 +87,7 @@ def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None
     if not (write or target):
         click.echo(text, nl=False)
     elif dry_run:
-        before = path.read_text(encoding="utf-8", errors="backslashreplace") if path.exists() else ""
+        before = _text(path) if path.exists() else ""
         click.echo(diff(before, text, str(path), str(path)), nl=False)
     elif path.exists() and not force:
         raise CdiError([Finding("SETTINGS", "it exists; --force replaces it and keeps a copy", path=str(path))])
@@ -98,11 +100,18 @@ def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None
     sys.exit(0)
 
 
+def _text(path: Path) -> str:
+    try:
+        return files.read(path).decode("utf-8", "backslashreplace")
+    except OSError as error:
+        raise CdiError([Finding("SETTINGS", f"it cannot be read: {reason(error)}", path=str(path))]) from None
+
+
 def _make_directory(path: Path) -> None:
     try:
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
-        raise CdiError([Finding("CONFIG_WRITE", f"it cannot be made: {error.strerror}", path=str(path))]) from None
+        raise CdiError([Finding("CONFIG_WRITE", f"it cannot be made: {reason(error)}", path=str(path))]) from None
 
 
 def _rows(found: Configuration) -> list[tuple[str, Any, str]]:

@@ -25,7 +25,7 @@ def read_config(name: str) -> tuple[str, dict[str, Any]]:
     """
     path = str(Path(name) / "config.json") if name != "-" and Path(name).is_dir() else name
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(path).read_bytes()
+        data = sys.stdin.buffer.read() if name == "-" else files.read(path)
         config, repeated = fastjson.loads_noting(data.decode("utf-8"))
         if repeated:
             raise ValueError(f"the name {repeated!r} stands twice in one object")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from shim.base import files
 from shim.base.findings import ERROR, CdiError
+from shim.base.paths import reason
 from shim.cli import registration
 from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
@@ -273,9 +275,11 @@ def _is_without_cri(error: CdiError) -> bool:
 
 def _manifest_text(file: str) -> str:
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        return sys.stdin.read() if file == "-" else files.read(file).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"--manifest {file}: it is not UTF-8: {error}") from None
     except (OSError, ValueError) as error:
-        raise click.UsageError(f"--manifest {file}: it cannot be read: {error}") from None
+        raise click.UsageError(f"--manifest {file}: it cannot be read: {reason(error)}") from None
 
 
 # --- which engines ----------------------------------------------------------------------------------------------------

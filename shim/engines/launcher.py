@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shim.base import files
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import parent, reason
 from shim.engines import vendors
@@ -103,8 +104,8 @@ def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
         return  # a script or another wrapper: what it starts cannot be known
     yield "the interpreter", interpreter
     yield "the module directory", modules
-    for directory, directories, files in os.walk(modules):
-        for name in (*directories, *files):
+    for directory, directories, names in os.walk(modules):
+        for name in (*directories, *names):
             yield "a module", f"{directory}/{name}"
 
 
@@ -231,10 +232,10 @@ def _is_same(host: Host, one: str, other: str) -> bool:
 def is_launcher(host: Host, path: str) -> bool:
     """Whether a program is the launcher of some shim: it says so itself, in the one error that it has of its own."""
     try:
-        with host.real(path).open("rb") as file:
-            return file.read(4) == b"\x7fELF" and b"SHIM_BROKEN" in file.read(4 * 1024 * 1024)
-    except OSError:
+        program = files.read(host.real(path), 4 * 1024 * 1024)
+    except (OSError, ValueError):
         return False
+    return program.startswith(b"\x7fELF") and b"SHIM_BROKEN" in program
 
 
 def _last(path: str) -> str:

@@ -101,13 +101,15 @@ def every(host: Host) -> list[Record]:
     """Every record of this user, in the order of their names.
 
     Raises:
-        CdiError: CONFIG_BACKUP, for one that is damaged.
+        CdiError: CONFIG_BACKUP, for one that is damaged, and where others can write to the directory.
     """
+    _check(host)
     return [_load(host, path) for path in host.glob(f"{directory()}/*.json")]
 
 
 def find(host: Host, engine: str, config: str, name: str) -> Record | None:
     """The record of a runtime name in an engine's configuration, None when there is none. Raises: as `every`."""
+    _check(host)
     path = f"{directory()}/{Record(engine, config, name).key}.json"
     return _load(host, path) if host.exists(path) else None
 
@@ -119,12 +121,11 @@ def digest(data: bytes | None) -> str:
 
 def save(host: Host, record: Record) -> None:
     """Write a record and its copies. Raises CdiError: CONFIG_BACKUP."""
+    _check(host)
     top = f"{directory()}/{record.key}"
     said = {"format": FORMAT, **asdict(record), "files": []}
     try:
-        place = host.real(directory())
-        make_directory(place)
-        place.chmod(0o700)
+        _make_private(host.real(directory()))
         for number, file in enumerate(record.files):
             copy = None if file.before is None else f"{top}.{number}"
             if copy is not None and file.before is not None:
@@ -134,6 +135,26 @@ def save(host: Host, record: Record) -> None:
         files.write(host.real(f"{top}.json"), json.dumps(said, indent=1).encode(), mode=0o600)
     except (OSError, ValueError) as error:
         raise refused("CONFIG_BACKUP", "what the files were cannot be kept", error, f"{top}.json") from None
+
+
+def _check(host: Host) -> None:
+    """Raise CONFIG_BACKUP where others could have written records, since their bytes go back into root's files."""
+    real = host.real(directory())
+    if identity.is_rootful():
+        objection = host.objection(directory())
+    else:  # a home may be writable for the user's own group
+        objection = "" if identity.is_ours(str(real)) or not os.path.lexists(real) else "it is not this user's alone"
+    if objection:
+        remedy = "move it away; what is in it cannot be trusted, so take the runtime out of the engine's files by hand"
+        text = f"records of what was configured lie here, and {objection}"
+        raise CdiError([Finding("CONFIG_BACKUP", text, remedy, path=directory())])
+
+
+def _make_private(path: Path) -> None:
+    """Make the directory of the records, with mode 0700, where there is none. Raises OSError."""
+    if not path.is_dir():
+        make_directory(path.parent)
+        path.mkdir(mode=0o700)
 
 
 def make_directory(path: Path) -> None:

@@ -36,6 +36,7 @@ def findings(host: Host, engine: Engine, location: Location, name: str) -> list[
     except CdiError as error:
         return error.findings
     found = [*registry.findings, *engine.faults(host, location, registry, name)]
+    found += _changeable(host, registry)
     found += _runtimes(host, location, registry, name)
     found += _default(host, location, registry, name)
     found += _low_level(host, registry, name)
@@ -44,6 +45,14 @@ def findings(host: Host, engine: Engine, location: Location, name: str) -> list[
     if name in registry.runtimes or registry.hook:
         found += sources.findings(host, engine.ways_to_ask(location, registry, name))
     return found
+
+
+def _changeable(host: Host, registry: Registry) -> Iterator[Finding]:
+    """Files that root's engine obeys and another user can change."""
+    for path in registry.files if host.user == 0 else ():
+        objection = host.objection(path)
+        if objection:
+            yield Finding("CONFIG_UNTRUSTED", f"the engine obeys it as root, and {objection}", path=path)
 
 
 def _runtimes(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:

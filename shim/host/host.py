@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shim.base import files
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 from shim.hooks.core import PROGRAM_DIRECTORIES
@@ -103,8 +104,7 @@ class Host:
         if path in self._files:
             return self._files[path]
         try:
-            with self.real(path).open("rb") as file:
-                data = file.read(_LARGEST + 1)
+            data = files.read(self.real(path), _LARGEST + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -114,6 +114,17 @@ class Host:
             text = f"it has more than {_LARGEST // 1024 // 1024} MiB, which no configuration has"
             raise CdiError([Finding("ENGINE_CONFIG_UNREADABLE", text, path=path)])
         return data
+
+    def objection(self, path: str) -> str:
+        """Why others than root, and than us, can change a file or a directory above it, "" when they cannot.
+
+        Arguments:
+            path: as the machine sees it; one that is missing can be changed by nobody.
+        """
+        try:
+            return Trust(look=_Below(self)).objection(path)
+        except (OSError, ValueError):
+            return ""
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
@@ -239,6 +250,25 @@ def _processes() -> Iterator[Daemon]:
             continue
         started = now - since_boot + ticks / os.sysconf("SC_CLK_TCK")
         yield Daemon(int(entry.name), (program, *argv[1:]), started, *_surroundings(entry), user)
+
+
+class _Below:
+    """The files of a machine below its root, as shim.host.trust asks for them."""
+
+    def __init__(self, host: Host) -> None:
+        self._real = host.real
+
+    def lstat(self, path: str, /) -> os.stat_result:
+        return self._real(path).lstat()
+
+    def stat(self, path: str, /) -> os.stat_result:
+        return self._real(path).stat()
+
+    def readlink(self, path: str, /) -> str:
+        return str(self._real(path).readlink())
+
+    def getxattr(self, path: str, name: str, /) -> bytes:
+        return os.getxattr(self._real(path), name)
 
 
 def _program(entry: Path, called: str) -> str:

@@ -65,3 +65,30 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         files.write(tmp_path / "config", b"new")
     assert [entry.name for entry in tmp_path.iterdir()] == ["config"]
     assert (tmp_path / "config").read_bytes() == b"old"
+
+
+def test_what_waits_for_a_writer_is_not_opened(tmp_path: Path) -> None:
+    """`shim runtime configure`, verify and --manifest hung for ever on a FIFO in the place of a file."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    for name in ("fifo", "link"):
+        with pytest.raises(OSError, match="it is no regular file"):
+            files.read(tmp_path / name)
+    with pytest.raises(OSError, match="it is no regular file"):
+        files.read("/dev/null")
+    with pytest.raises(IsADirectoryError):
+        files.read(tmp_path)
+
+
+def test_a_pipe_that_the_shell_has_opened_is_read(tmp_path: Path) -> None:
+    """`--manifest <(kubectl get …)`."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, b"text")
+        os.close(writer)
+        assert files.read(f"/dev/fd/{reader}") == b"text"
+    finally:
+        os.close(reader)
+    (tmp_path / "file").write_bytes(b"0123456789")
+    assert files.read(tmp_path / "file", 4) == b"0123"
+    assert files.read(tmp_path / "file") == b"0123456789"

@@ -52,4 +52,4 @@ def test_no_reason_holds_words_that_an_engine_takes_for_another_failure(number: 
 
 def test_a_value_error_and_an_error_without_a_number_have_a_reason() -> None:
     assert reason(ValueError("embedded null byte")) == "it cannot be the name of a file"
-    assert reason(OSError("odd")) == "the system refuses it (an unnamed system error)"
+    assert reason(OSError("it is no regular file")) == "it is no regular file", "raised here, and worded here"

@@ -168,6 +168,14 @@ def test_default_write_leaves_a_file_that_is_there_unless_forced_and_then_keeps_
         assert sorted(os.listdir(file.parent)) == ["config.toml", "config.toml.bak"]
 
 
+def test_default_beside_a_fifo_ends_at_once(shim: Any, trusted_path: Path) -> None:
+    """The dry run read what is there, and waited for a writer."""
+    os.mkfifo(trusted_path / "fifo")
+    done = shim("default", "--to", trusted_path / "fifo", "--dry-run")
+    assert done.returncode == 1
+    assert "it is no regular file" in done.stderr
+
+
 def test_default_on_a_dry_run_shows_a_diff_and_writes_nothing(shim: Any, file: Path) -> None:
     _write(file, "[log]\n")
     done = shim("default", "--write", "--dry-run")

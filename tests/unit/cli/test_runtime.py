@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +289,72 @@ def test_class_adds_a_pod_of_that_class() -> None:
 )
 def test_class_refuses_what_kubernetes_would(word: str) -> None:
     assert _class(word).exit_code == 2
+
+
+@pytest.mark.parametrize("verb", ["configure", "verify", "remove"])
+def test_a_fifo_in_the_place_of_a_configuration_is_an_error_at_once(machine: Machine, verb: str) -> None:
+    """It was opened, and waited for a writer for ever."""
+    machine.config.unlink()
+    os.mkfifo(machine.config)
+    done = machine.configure() if verb == "configure" else machine(verb)
+    assert done.exit_code == 1
+    assert "ENGINE_CONFIG_UNREADABLE" in done.output
+    assert "it is no regular file" in done.output
+
+
+def test_a_fifo_in_the_place_of_a_manifest_is_an_error_at_once(machine: Machine, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "manifest")
+    done = machine("verify", "--manifest", tmp_path / "manifest")
+    assert done.exit_code == 2
+    assert "it is no regular file" in done.output
+
+
+def test_a_configuration_that_another_user_can_change_is_named(machine: Machine) -> None:
+    """Whoever owns the file has the engine start any program as root: nothing said so."""
+    machine.configure()
+    assert "CONFIG_UNTRUSTED" not in machine("verify").output
+    os.chown(machine.config, 4242, 0)
+    done = machine("verify", "-o", "json")
+    (finding,) = [one for one in json.loads(done.stdout)["findings"] if one["id"] == "CONFIG_UNTRUSTED"]
+    assert (finding["level"], finding["path"]) == ("WARNING", str(machine.config))
+    assert "belongs to uid 4242" in finding["text"]
+
+
+def _link(records: Path, elsewhere: Path) -> None:
+    records.symlink_to(elsewhere)
+
+
+def _writable(records: Path, _: Path) -> None:
+    records.mkdir()
+    records.chmod(0o777)
+
+
+def _foreign(records: Path, _: Path) -> None:
+    records.mkdir()
+    os.chown(records, 4242, 4242)
+
+
+@pytest.mark.parametrize("make", [_link, _writable, _foreign])
+def test_records_that_others_could_write_are_neither_written_nor_read(
+    machine: Machine, tmp_path: Path, make: Callable[[Path, Path], None]
+) -> None:
+    """They were written through a link, whose target got mode 0700, and what they say goes back into root's files."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    elsewhere.chmod(0o777)
+    make(Path(undo_records.SYSTEM_DIRECTORY), elsewhere)
+    for done in (machine.configure(), machine("remove")):
+        assert done.exit_code == 1
+        assert "CONFIG_BACKUP" in done.output
+    assert machine.config.read_text() == CONFIG
+    assert list(elsewhere.iterdir()) == []
+    assert elsewhere.stat().st_mode & 0o777 == 0o777
+
+
+def test_a_directory_of_records_that_is_there_keeps_its_mode(machine: Machine) -> None:
+    records = Path(undo_records.SYSTEM_DIRECTORY)
+    assert machine.configure().exit_code == 0
+    assert records.stat().st_mode & 0o777 == 0o700
+    records.chmod(0o755)
+    assert machine("remove").exit_code == 0
+    assert not list(records.parent.glob("state/*"))
