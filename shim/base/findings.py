@@ -56,7 +56,10 @@ TABLE: dict[str, tuple[str, str]] = {
         "correct the path in the spec: an absolute one without .., outside of /proc and /sys",
     ),
     "MOUNT_OPTION": (ERROR, "correct the options of the mount in the spec"),
-    "GID_UNMAPPED": (WARNING, "map the group into the container (podman: --gidmap or --group-add=keep-groups)"),
+    "GID_UNMAPPED": (
+        WARNING,
+        "map the group of the host into the container's user namespace, or take it out of the spec",
+    ),
     "NODE_CLOSED": (WARNING, "map the owner or the group of the node into the container, or let others use the node"),
     "CWD_FORBIDDEN": (ERROR, "give the container a working directory outside /proc"),
     "RESTORE_UNTRUSTED": (ERROR, "create the container anew; or take the request out of the checkpoint's annotations"),

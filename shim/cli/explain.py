@@ -50,8 +50,8 @@ def explain(
 
     For a bundle: who asks for which device, each edit with its spec, what create's rules make of it, what is there
     already, and what would be refused; requests by variables or mounts that do not count are named. For a CONTAINER
-    (its id, or the beginning of it): the record of its injection, and whether config.json still has all that. The exit
-    status is 1 where a create would be refused, the configuration is wrong, or there is no record.
+    (its id, or the beginning of it): the record of its injection, what it warned of, and whether config.json still
+    has it. The exit status is 1 where a create would be refused, the configuration is wrong, or there is no record.
 
     A --report holds the question, each answer of this host, and the decision: a bug report that --replay decides again
     anywhere, and says where another version of shim decides otherwise. It has the container's environment and paths,
@@ -138,15 +138,19 @@ def _explain_container(container: str, root: str | None, name: str | None, form:
     except CdiError as error:  # the container is gone, and its record not yet
         show_findings(error.findings)
         edits = explaining.recorded(entry)
+    warned = explaining.warnings(entry)
     if form != "table":
         members = ("id", "name", "root", "bundle", "config", "holds", "wanted", "env")
-        show_document({**{one: entry[one] for one in members}, "edits": [edit.to_json() for edit in edits]}, form)
+        told = [finding.to_json() for finding in warned]
+        listed = [edit.to_json() for edit in edits]
+        show_document({**{one: entry[one] for one in members}, "edits": listed, "findings": told}, form)
         return
     show_table(("CONTAINER", "BUNDLE", "CALLED AS", "ROOT"), [_words(entry, "id", "bundle", "name", "root")])
     if not entry["holds"]:
         click.echo("Its config.json was written again since: exec adds no variables.")
     show_table(("DEVICE", "ASKED FOR BY"), entry["wanted"].items())
     _show_edits(edits)
+    show_findings(warned)
 
 
 def _find(container: str, root: str | None, name: str | None) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def inject(call: Invocation, outcome: log.Outcome, rootful: bool) -> None:
         report.warn(finding)
     if decision.plan:
         place = record.directory()
-        record.write(place, call, decision.wanted, decision.plan, bundle, edited, outcome.folded)
+        record.write(place, call, decision.wanted, decision.plan, bundle, edited, outcome.folded, decision.findings)
 
 
 def carry_out(

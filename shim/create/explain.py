@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shim.base.findings import CdiError, Finding
+from shim.base.findings import CdiError, Finding, from_json
 from shim.cdi.plan import Plan
 from shim.create import image_requests, merge
 from shim.create.bundle import Bundle
@@ -171,6 +171,11 @@ def recorded(entry: Json) -> list[Edit]:
         if edit.kind == "hooks" and [edit.item.get(name) for name in _HOOK] in folded:
             edit.state = FOLDED
     return edits
+
+
+def warnings(entry: Json) -> list[Finding]:
+    """What the create of a record warned of; none where an earlier version of shim wrote the record."""
+    return [from_json(finding) for finding in entry.get("findings") or ()]
 
 
 def _edits(made: Plan) -> Iterator[Edit]:

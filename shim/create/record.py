@@ -10,12 +10,12 @@ KEY names a container as the runtime's caller does; it is the short name (shim.h
 
 The launcher computes the same (native/place.c), and hands it over as `key`.
 
-A record is one line of JSON about the container's life, then one of JSON with the rest: format, the three texts of the
-key (two containers may share one), path and identity of the config.json that we wrote, who asked for what, the origins
-of the plan, the hooks that create did itself, and for each variable its new and old value. It counts only while
-config.json has that identity. The first line stands alone so that cleaning up need not decode the rest: nobody tells us
-when a container is deleted, so each injecting create looks at up to 16 records and unlinks those of deleted containers:
-the bundle is gone, or has become another container's.
+A record is one line of JSON about the container's life, then one of JSON with the rest: format, the three texts of
+the key (two containers may share one), path and identity of the config.json that we wrote, who asked for what, the
+origins of the plan, the warnings, the hooks that create did itself, and for each variable its new and old value. It
+counts only while config.json has that identity. The first line stands alone so that cleaning up need not decode the
+rest: nobody tells us when a container is deleted, so each injecting create looks at up to 16 records and unlinks
+those of deleted containers: the bundle is gone, or has become another container's.
 
 The first line is a list: bundle, directories of which the low-level runtime keeps one while the container exists ([]:
 unknown), mount namespace, process id of the create and of its parent. Where the bundle lies in another mount namespace
@@ -36,9 +36,10 @@ from shim.host.identity import is_our_file, is_ours, make_directory, run_dir, sh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from shim.base.findings import Finding
     from shim.cdi.plan import Plan
     from shim.create.bundle import Bundle, Identity
     from shim.create.invocation import Invocation
@@ -79,6 +80,7 @@ def write(
     bundle: Bundle,
     edited: Json,
     folded: list[Json],
+    findings: Iterable[Finding] = (),
 ) -> None:
     """Leave a record of an injection, and clean up a little.
 
@@ -90,6 +92,7 @@ def write(
         bundle: the bundle, edited: its `config` is what it was before.
         edited: its config as it is.
         folded: hooks of the plan that are not in it because they were done (shim.create.log.Outcome).
+        findings: warnings of the create, for `shim explain`.
     """
     if not place or not call.key:
         return
@@ -106,6 +109,7 @@ def write(
             "wanted": wanted,
             "origins": plan.origins,
             "folded": folded,
+            "findings": [finding.to_json() for finding in findings],
             "env": _changes(plan, bundle.config, edited, read(place, call, bundle.read_identity)),
         }
         own_bundle = _absolute(call.bundle)

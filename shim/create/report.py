@@ -2,7 +2,8 @@
 
 containerd and docker show only the last error line of the `--log` file, CRI-O only stderr, podman one or the other,
 and each of them one line: so exactly one line goes to both, in runc's form, and nothing to `--log` when the create
-goes on. Control characters are escaped: a device name must not be able to write a log line of its own.
+goes on. A create that goes on writes to stderr only where that is a terminal: engines connect it to the container's
+own output. Control characters are escaped: a device name must not be able to write a log line of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +39,13 @@ def fail(error: CdiError, log: str, log_format: str) -> None:
 
 
 def warn(finding: Finding) -> None:
-    """Report a warning on stderr; the create goes on, so `--log` stays as it is."""
+    """Report a warning where a person sees it: on stderr, if that is a terminal. The log has it in any case.
+
+    The create goes on, so `--log` stays as it is, and so does whatever else stderr is: containerd and docker connect it
+    to the container's output, so that a warning there would be a line of the application.
+    """
+    if not posix.isatty(2):
+        return
     _write_stderr(one_line(f"shim: warning: {finding.id}: {finding} ({finding.remedy})", _LONGEST))
 
 

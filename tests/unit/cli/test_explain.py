@@ -303,6 +303,16 @@ def test_what_an_engine_took_away_since_is_told(scene: Scene) -> None:
     assert "exec adds no variables" in scene.run(scene.id).stdout
 
 
+def test_what_create_warned_of_is_explained_afterwards(scene: Scene) -> None:
+    """Warnings went to stderr, which engines make the container's own output, and explain of a container had none."""
+    hooks = [{"hookName": "poststop", "path": "/bin/true"}]
+    scene.spec.write_text(json.dumps({**SPEC, "containerEdits": {"hooks": hooks}}))
+    scene.write({"cdi.k8s.io/x": "acme.example/gpu=0"})
+    assert scene.create().stderr == ""
+    found = json.loads(scene.run(scene.id, "-o", "json").stdout)
+    assert [finding["id"] for finding in found["findings"]] == ["HOOK_STAGE"]
+
+
 def test_two_containers_of_one_id_are_told_apart_by_root_and_name(scene: Scene) -> None:
     for name, root in (("shim", "/r"), ("shim-crun", "/r"), ("shim", "/other")):
         scene.write(ASKING)

@@ -69,6 +69,21 @@ def test_a_very_long_message_is_cut(capfd: pytest.CaptureFixture[str]) -> None:
     assert len(capfd.readouterr().err) < 10_000
 
 
-def test_a_warning_goes_to_stderr_alone(capfd: pytest.CaptureFixture[str]) -> None:
-    report.warn(Finding("DEVNUM_STALE", "major was 497 and is 498"))
-    assert capfd.readouterr().err.startswith("shim: warning: DEVNUM_STALE: major was 497")
+def test_a_warning_goes_to_a_terminal_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    """Engines connect stderr to the container's own output: a warning there was a line of the application's log.
+
+    The positive control is the same warning where stderr is a terminal.
+    """
+    warning = Finding("DEVNUM_STALE", "major was 497 and is 498")
+    report.warn(warning)
+    assert capfd.readouterr().err == ""
+    master, terminal = os.openpty()
+    saved = os.dup(2)
+    try:
+        os.dup2(terminal, 2)
+        report.warn(warning)
+    finally:
+        os.dup2(saved, 2)
+    assert os.read(master, 200).startswith(b"shim: warning: DEVNUM_STALE: major was 497")
+    for fd in (master, terminal, saved):
+        os.close(fd)
