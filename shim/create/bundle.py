@@ -181,12 +181,21 @@ def edit(path: str, change: Callable[[Json], Json]) -> None:
         CdiError: CONFIG_JSON, when the file cannot be read, or not be edited without doubt; CONFIG_WRITE. Whatever
             `change` raises.
     """
+    if not _is_regular(path):  # not opened: whoever writes to a FIFO would lose what the low-level runtime shall read
+        raise CdiError([Finding("CONFIG_JSON", "it is not a regular file", path=path)])
     for bundle in tries(path):
         if bundle.fault or bundle.unsure:
             raise CdiError([Finding("CONFIG_JSON", bundle.fault or bundle.unsure, path=path)])
         edited = change(bundle.config)
         if edited == bundle.config or bundle.put(edited):
             return
+
+
+def _is_regular(path: str) -> bool:
+    try:
+        return posix.lstat(path).st_mode & _S_IFMT == _S_IFREG
+    except (OSError, ValueError):
+        return False
 
 
 def decoded(raw: bytes, what: str, unsure: str = "") -> tuple[Json, str]:

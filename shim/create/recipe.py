@@ -131,11 +131,11 @@ def _decide(question: Question, world: World, decision: Decision) -> None:
             raise decision.unreadable
         return
     wanted = request.ask(heeded.annotations, question.devices, found.annotation_prefixes, found.default_kind)
+    decision.wanted = wanted  # before anything else can fail: it is a request then
     heard = _ask_image(question.config, found, wanted)
     decision.warn(heard.warnings if heard else ())
     if not wanted:
         return
-    decision.wanted = wanted
     rules.check_call(question, wanted)
     names = list(wanted)
     blocks = world.specs(names, heard.driver_only if heard else ())

@@ -163,6 +163,10 @@ def test_a_request_that_is_known_is_refused_although_the_launcher_saw_none(scene
     (scene.tree / "hot").unlink()
     scene.write({"annotations": {"my.example/x": "acme.example/gpu=7"}})
     assert scene.is_refused("asks=0") == "DEVICE_UNKNOWN"
+    with scene.settings.open("a") as file:
+        file.write('[sources]\nenvironment = "any"\n')
+    (scene.tree / "create/image_requests.py").write_text("")
+    assert scene.is_refused("asks=0") == "INTERNAL"
     (scene.tree / "create/report.py").write_text("")
     assert scene.is_refused("asks=0") == "SHIM_BROKEN"
     (scene.tree / "create/rules.py").write_text("def check_call(*_): 1 / 0\n")

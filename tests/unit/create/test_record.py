@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,20 @@ def test_not_even_a_defect_of_ours_stops_an_exec(container: Container, monkeypat
     container.create(["A=1"], [])
     monkeypatch.setattr(exec_env, "_completed", lambda *_: 1 / 0)
     assert container.exec([]) == []
+
+
+def test_a_writer_to_a_process_file_that_is_a_fifo_waits_for_the_runtime(container: Container) -> None:
+    """It was opened and closed: what was written was lost, and the low-level runtime waited for ever."""
+    container.create(["A=1"], [])
+    os.mkfifo(container.process)
+    writer = threading.Thread(target=container.process.write_text, args=("{}",))
+    writer.start()
+    exec_env.complete(container.call("exec"), container.place)
+    writer.join(0.1)
+    assert writer.is_alive(), "nobody has opened it for reading"
+    assert container.process.read_text() == "{}"
+    writer.join(10)
+    assert not writer.is_alive()
 
 
 def test_a_process_file_that_is_a_link_is_left_alone(container: Container) -> None:
