@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import shim
@@ -48,6 +50,26 @@ class Installation:
         """A link of that name to the launcher, beside it; its path inside."""
         (self._top / "bin" / name).symlink_to("shim")
         return self._inside / "bin" / name
+
+    @contextmanager
+    def without(self, what: str) -> Iterator[None]:
+        """Meanwhile the interpreter is missing ("interpreter"), or a module that each create needs ("module")."""
+        launch = self._top / "lib/shim/launch"
+        whole = launch.read_text(encoding="utf-8")
+        interpreter, modules = whole.splitlines()
+        if what == "interpreter":
+            interpreter = f"{interpreter}-missing"
+        else:
+            copy = self._top / "lib/shim/damaged"
+            if not copy.exists():
+                left_out = shutil.ignore_patterns("hot", "rules.py", "__pycache__")
+                shutil.copytree(Path(shim.__file__).parent, copy / "shim", ignore=left_out)
+            modules = f"{self._inside}/lib/shim/damaged"
+        launch.write_text(f"{interpreter}\n{modules}\n", encoding="utf-8")
+        try:
+            yield
+        finally:
+            launch.write_text(whole, encoding="utf-8")
 
     def forget(self) -> None:
         """Begin the notes anew."""
