@@ -144,8 +144,8 @@ static bool is_our_command(const char *name, int argc, char *const argv[])
 /* Finds it by the link that the administrator set for our name, else by search. */
 static void find_low_level(const char *name)
 {
-    static const char exe[] = "/proc/self/exe";
-    switch (low_level_by_link("", name, exe, &low)) {
+    low_level_begin(&low, "", name, "/proc/self/exe");
+    switch (low_level_by_link(&low)) {
     case LOW_LEVEL_FOUND:
         return;
     case LOW_LEVEL_NO_LINK:
@@ -158,7 +158,7 @@ static void find_low_level(const char *name)
     case LOW_LEVEL_MISSING:
         break;
     }
-    if (low_level_by_search("", name, exe, getenv("PATH"), &low) == LOW_LEVEL_FOUND)
+    if (low_level_by_search(&low, getenv("PATH")) == LOW_LEVEL_FOUND)
         return;
 
     char remedy[2 * PATH_MAX];

@@ -25,103 +25,90 @@ const char *const program_directories[PROGRAM_DIRECTORIES] = {
     "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
 };
 
-/* Where and for whom is searched. */
-struct search {
-    const char *root;
-    dev_t dev;              /* of the launcher, which is never found */
-    ino_t ino;
-    struct low_level *out;
-};
-
-static struct search search_of(const char *root, const char *launcher, struct low_level *out)
+void low_level_begin(struct low_level *low, const char *root, const char *name, const char *launcher)
 {
-    struct search search = { .root = root, .out = out };
     struct stat status;
+    low->root = root;
+    low->name = name;
+    low->path[0] = low->link[0] = low->own[0] = low->wanted[0] = '\0';
+    low->dev = 0;
+    low->ino = 0;
     if (stat(launcher, &status) == 0) {
-        search.dev = status.st_dev;
-        search.ino = status.st_ino;
+        low->dev = status.st_dev;
+        low->ino = status.st_ino;
     }
-    out->path[0] = out->own[0] = '\0';
-    return search;
 }
 
-/* Looks at a path below the root. False where it leads nowhere, or is too long. */
-static bool look(const struct search *search, const char *path, struct stat *status)
+/* Looks at low->path below the root. False where it leads nowhere, or is too long. */
+static bool look(const struct low_level *low, char real[2 * PATH_MAX], struct stat *status)
+{
+    return snprintf(real, 2 * PATH_MAX, "%s%s", low->root, low->path) < 2 * PATH_MAX && stat(real, status) == 0;
+}
+
+static bool is_launcher(const struct low_level *low, const struct stat *status)
+{
+    return status->st_dev == low->dev && status->st_ino == low->ino;
+}
+
+enum low_level_answer low_level_by_link(struct low_level *low)
 {
     char real[2 * PATH_MAX];
-    return snprintf(real, sizeof real, "%s%s", search->root, path) < (int)sizeof real && stat(real, status) == 0;
-}
-
-static bool is_launcher(const struct search *search, const struct stat *status)
-{
-    return status->st_dev == search->dev && status->st_ino == search->ino;
-}
-
-enum low_level_answer low_level_by_link(const char *root, const char *name, const char *launcher, struct low_level *out)
-{
-    char real[3 * PATH_MAX];
-    struct search search = search_of(root, launcher, out);
     struct stat target;
-    if (snprintf(out->link, sizeof out->link, LOW_LEVEL_LINKS "/%s", name) >= (int)sizeof out->link)
+    if (snprintf(low->link, sizeof low->link, LOW_LEVEL_LINKS "/%s", low->name) >= (int)sizeof low->link)
         return LOW_LEVEL_MISSING;
-    snprintf(real, sizeof real, "%s%s", root, out->link);
-    ssize_t size = readlink(real, out->path, sizeof out->path - 1);
+    if (snprintf(real, sizeof real, "%s%s", low->root, low->link) >= (int)sizeof real)
+        return LOW_LEVEL_MISSING;
+    ssize_t size = readlink(real, low->path, sizeof low->path - 1);
     if (size < 0)
         return errno == EINVAL ? LOW_LEVEL_NO_LINK : LOW_LEVEL_MISSING;
-    out->path[size] = '\0';
-    if (out->path[0] != '/')
+    low->path[size] = '\0';
+    if (low->path[0] != '/')
         return LOW_LEVEL_RELATIVE;
-    return look(&search, out->path, &target) && is_launcher(&search, &target) ? LOW_LEVEL_SELF : LOW_LEVEL_FOUND;
+    return look(low, real, &target) && is_launcher(low, &target) ? LOW_LEVEL_SELF : LOW_LEVEL_FOUND;
 }
 
 /* Whether the directory holds a program of this name. If it is the launcher, its path is stored in `own` instead. */
-static bool is_in(const struct search *search, const char *directory, size_t size, const char *name)
+static bool is_in(struct low_level *low, const char *directory, size_t size, const char *name)
 {
     char real[2 * PATH_MAX];
     struct stat found;
-    struct low_level *out = search->out;
-    if (snprintf(out->path, sizeof out->path, "%.*s/%s", (int)size, directory, name) >= (int)sizeof out->path)
+    if (snprintf(low->path, sizeof low->path, "%.*s/%s", (int)size, directory, name) >= (int)sizeof low->path)
         return false;
-    if (!look(search, out->path, &found) || !S_ISREG(found.st_mode))
+    if (!look(low, real, &found) || !S_ISREG(found.st_mode) || faccessat(AT_FDCWD, real, X_OK, AT_EACCESS) != 0)
         return false;
-    snprintf(real, sizeof real, "%s%s", search->root, out->path);
-    if (faccessat(AT_FDCWD, real, X_OK, AT_EACCESS) != 0)
-        return false;
-    if (!is_launcher(search, &found))
+    if (!is_launcher(low, &found))
         return true;
-    strcpy(out->own, out->path);
+    strcpy(low->own, low->path);
     return false;
 }
 
 /* Parts of PATH that are not absolute would depend on the working directory, which is a bundle. */
-static bool is_in_path(const struct search *search, const char *path, const char *name)
+static bool is_in_path(struct low_level *low, const char *path, const char *name)
 {
     for (const char *part = path ? path : ""; *part;) {
         size_t size = strcspn(part, ":");
-        if (*part == '/' && is_in(search, part, size, name))
+        if (*part == '/' && is_in(low, part, size, name))
             return true;
         part += size + (part[size] == ':');
     }
     return false;
 }
 
-enum low_level_answer low_level_by_search(const char *root, const char *name, const char *launcher, const char *path,
-                                          struct low_level *out)
+enum low_level_answer low_level_by_search(struct low_level *low, const char *path)
 {
-    struct search search = search_of(root, launcher, out);
     const char *names[] = { "runc", "crun" };
     size_t count = 2;
-    if (strcmp(name, "shim") != 0) {
-        names[0] = strncmp(name, "shim-", 5) == 0 ? name + 5 : name;
+    if (strcmp(low->name, "shim") != 0) {
+        names[0] = strncmp(low->name, "shim-", 5) == 0 ? low->name + 5 : low->name;
         count = 1;
     }
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < PROGRAM_DIRECTORIES; j++)
-            if (is_in(&search, program_directories[j], strlen(program_directories[j]), names[i]))
+            if (is_in(low, program_directories[j], strlen(program_directories[j]), names[i]))
                 return LOW_LEVEL_FOUND;
     for (size_t i = 0; i < count; i++)
-        if (is_in_path(&search, path, names[i]))
+        if (is_in_path(low, path, names[i]))
             return LOW_LEVEL_FOUND;
-    snprintf(out->wanted, sizeof out->wanted, "%s%s", names[0], count == 2 ? " or crun" : "");
+    snprintf(low->wanted, sizeof low->wanted, "%s%s", names[0], count == 2 ? " or crun" : "");
     return LOW_LEVEL_MISSING;
 }

@@ -30,23 +30,30 @@ struct low_level {
     char link[LOW_LEVEL_PATH];    /* the link that was read */
     char own[LOW_LEVEL_PATH];     /* found in the runtime's place: the launcher itself, "" if it was not met */
     char wanted[LOW_LEVEL_PATH];  /* of a search without result: the names */
+    const char *root, *name;
+    dev_t dev;                    /* of the launcher's file, which is never found */
+    ino_t ino;
 };
 
 /*
- * What the link for a launcher's name says. Whether the program is there and can be executed is not asked.
- * root: "" for the machine's own files, else the directory before each path.
- * name: last part of the launcher's argv[0].
- * launcher: a path that leads to its file, below no root.
- * out: `link` and, where there is one, `path` are filled.
+ * Begins a search for the low-level runtime of a launcher.
+ * root: "" for the machine's own files, else the directory before each path; it must live as long as `low`.
+ * name: last part of the launcher's argv[0]; likewise.
+ * launcher: a path that leads to its file, the root included.
  */
-enum low_level_answer low_level_by_link(const char *root, const char *name, const char *launcher, struct low_level *out);
+void low_level_begin(struct low_level *low, const char *root, const char *name, const char *launcher);
 
 /*
- * What is found without a link, likewise. path: PATH of the process that calls the launcher, or NULL.
- * out: `path`, or `own` and `wanted` are filled.
+ * What the link for the launcher's name says. Whether the program is there and can be executed is not asked.
+ * `link` and, where there is one, `path` are filled.
  */
-enum low_level_answer low_level_by_search(const char *root, const char *name, const char *launcher, const char *path,
-                                          struct low_level *out);
+enum low_level_answer low_level_by_link(struct low_level *low);
+
+/*
+ * What is found without a link: `path`, or `own` and `wanted` are filled.
+ * path: PATH of the process that calls the launcher, or NULL.
+ */
+enum low_level_answer low_level_by_search(struct low_level *low, const char *path);
 
 /* cffi: end */
 

@@ -105,12 +105,12 @@ def low_level(launcher: str, name: str = "", *, path: str = "") -> str:
     Returns:
         its path, which may lead nowhere; "" where there is none, or the link is wrong.
     """
-    found = ffi.new("struct low_level *")
-    called = _bytes(name or launcher.rpartition("/")[2])
-    answer = lib.low_level_by_link(b"", called, _bytes(launcher), found)
+    low, words = ffi.new("struct low_level *"), [_bytes(""), _bytes(name or launcher.rpartition("/")[2])]
+    lib.low_level_begin(low, *words, _bytes(launcher))
+    answer = lib.low_level_by_link(low)
     if answer == lib.LOW_LEVEL_MISSING:
-        answer = lib.low_level_by_search(b"", called, _bytes(launcher), _bytes(path), found)
-    return _text(found.path) if answer == lib.LOW_LEVEL_FOUND else ""
+        answer = lib.low_level_by_search(low, _bytes(path))
+    return _text(low.path) if answer == lib.LOW_LEVEL_FOUND else ""
 
 
 def search_low_level(launcher: str, name: str, *, path: str, root: str = "") -> str:
@@ -124,9 +124,10 @@ def search_low_level(launcher: str, name: str, *, path: str, root: str = "") -> 
     Returns:
         its path, without the root; "" where there is none.
     """
-    found = ffi.new("struct low_level *")
-    answer = lib.low_level_by_search(_bytes(root), _bytes(name), _bytes(launcher), _bytes(path), found)
-    return _text(found.path) if answer == lib.LOW_LEVEL_FOUND else ""
+    low, words = ffi.new("struct low_level *"), [_bytes(root), _bytes(name)]
+    lib.low_level_begin(low, *words, _bytes(launcher))
+    answer = lib.low_level_by_search(low, _bytes(path))
+    return _text(low.path) if answer == lib.LOW_LEVEL_FOUND else ""
 
 
 def asks(config: bytes, needles: list[bytes] | None = None) -> bool:
