@@ -126,7 +126,9 @@ def _decide(question: Question, world: World, decision: Decision) -> None:
     if decision.unreadable:
         from shim.create import unreadable  # late: the configuration is broken
 
-        decision.wanted = unreadable.requests(question.config, question.devices, found, decision.unreadable)
+        decision.wanted = unreadable.requests(
+            question.config, heeded.annotations, question.devices, found, decision.unreadable
+        )
         if decision.wanted:
             raise decision.unreadable
         return

@@ -55,11 +55,14 @@ def widest(error: Exception, look: World) -> Settings:
     return found
 
 
-def requests(config: dict[str, Any], options: Iterable[str], widest: Settings, error: CdiError) -> dict[str, str]:
+def requests(
+    config: dict[str, Any], annotations: dict[str, Any], options: Iterable[str], widest: Settings, error: CdiError
+) -> dict[str, str]:
     """What asks.
 
     Arguments:
         config: the decoded config.json, of no pod's sandbox.
+        annotations: those that count (shim.create.annotation_origin).
         options: values of --device.
         widest: of widest().
         error: why the configuration does not count.
@@ -69,8 +72,6 @@ def requests(config: dict[str, Any], options: Iterable[str], widest: Settings, e
         CdiError: `error`, when something asks in a form that names no device.
     """
     try:
-        given = config.get("annotations")
-        annotations = given if isinstance(given, dict) else None
         wanted = request.ask(annotations, options, widest.annotation_prefixes, widest.default_kind)
         image_requests.ask(config, widest, wanted)
     except CdiError:
