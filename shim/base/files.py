@@ -22,7 +22,7 @@ _OUR_DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # open already,
 def read(path: str | Path, limit: int = -1) -> bytes:
     """Read a regular file, or one of this process's descriptors by its path.
 
-    Anything else is not opened: a FIFO waits for a writer, perhaps for ever, and a device may do what nobody asked for.
+    Anything else is not opened: a FIFO waits for a writer, perhaps for ever, and opening a device may have effects.
 
     Arguments:
         path: the file, or a link to it.

@@ -276,7 +276,7 @@ class CdiError(Exception):
 
 
 def internal(error: Exception) -> CdiError:
-    """What an exception that nobody expected becomes: one finding, with the line at which it was raised."""
+    """What an unexpected exception becomes: one finding, with the line at which it was raised."""
     at = error.__traceback__
     while at and at.tb_next:
         at = at.tb_next

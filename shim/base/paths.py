@@ -41,7 +41,7 @@ def reason(error: OSError | ValueError) -> str:
 
 
 def unexpected(error: Exception) -> str:
-    """An exception that nobody expected as text: its type and message, a system error in the words above."""
+    """An unexpected exception as text: its type and message, a system error in the words above."""
     text = str(error)
     if isinstance(error, OSError) and error.errno is not None:
         text = f"{error.filename}: {reason(error)}" if error.filename else reason(error)

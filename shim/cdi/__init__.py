@@ -27,8 +27,8 @@ them: a file that is refused has findings, each with its line and a remedy, and 
 >>> found.findings
 {}
 
-A plan says what a request comes to, and from which file each edit is. Device nodes are completed from the host here, so
-that this is the last step with I/O. A plan holds plain values: `to_json` and `from_json` store it and bring it back.
+A plan holds the edits of a request, each with its file. Device nodes are completed from the host here, so that this is
+the last step with I/O. A plan consists of plain values: `to_json` and `from_json` store and restore it.
 
 >>> plan = cdi.make_plan(["acme.example/gpu=0"], found)
 >>> [origin["device"] for origin in plan.origins]      # None: the edits that the file has for all its devices
@@ -42,7 +42,7 @@ Applying it to an OCI config.json gives a new one; what the library does not kno
 >>> config["linux"]["devices"][0]["path"], config["linux"]["devices"][0]["minor"]
 ('/dev/gpu0', 3)
 
-A name that nobody serves raises, with all that could explain it in one line:
+A name that no spec serves raises, with all that could explain it in one line:
 
 >>> cdi.make_plan(["acme.example/gpu=1"], found)       # doctest: +ELLIPSIS
 Traceback (most recent call last):
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from shim.cdi.spec import Spec, SpecError, faults, parse, read
     from shim.cdi.store import remove, write
 
-# Where specs lie unless a configuration says otherwise, the most important last (CDI specification, "Spec directories")
+# Spec directories by default, the most important last (CDI specification, "Spec directories")
 DEFAULT_DIRS = ("/etc/cdi", "/var/run/cdi")
 
 _HOME = {

@@ -80,8 +80,8 @@ def _joined(specs: Iterable[Spec]) -> Json:
     """What specs of a kind say for all devices, one behind the other, and their versions."""
     joined: Json = {}
     for spec in specs:
-        said = {"cdiVersion": spec.document["cdiVersion"], **spec.edits, **_annotations(spec.document)}
-        for kind, value in said.items():
+        members = {"cdiVersion": spec.document["cdiVersion"], **spec.edits, **_annotations(spec.document)}
+        for kind, value in members.items():
             items = joined.setdefault(kind, [])
             items += [item for item in _items(value) if kind != "cdiVersion" or item not in items]
     return joined

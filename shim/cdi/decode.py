@@ -5,7 +5,7 @@ field's name matches without regard to case, null means absent, numbers and bool
 and nothing else is converted. What comes out is canonical: fields as the tables spell them, without those that are
 empty, except where the reference always writes them.
 
-Places are pairs (place of the container, key or index); they become a field path only when there is a fault.
+Positions are pairs (position of the container, key or index); they become a field path only when there is a fault.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    Place = tuple["Place", str | int] | None
-    Reader = Callable[["Decoder", Any, Place], Any]
+    Position = tuple["Position", str | int] | None
+    Reader = Callable[["Decoder", Any, Position], Any]
     Path = tuple[str | int, ...]
 
 
@@ -33,7 +33,7 @@ class Fault:
         path: keys and indices that lead to it, as the file spells them.
         rule: short code, for example "wrong-type".
         text: what is wrong, without the path.
-        remedy: what would be right, "" when the text says it.
+        remedy: what would be right, "" when the text has it.
         late: the reference does not see it, so it comes behind what the reference reports.
     """
 
@@ -52,11 +52,11 @@ def fold(name: str) -> str:
     return name.lower().replace("\u017f", "s")
 
 
-def path_of(place: Place) -> Path:
-    """A place as a path."""
+def path_of(position: Position) -> Path:
+    """A position as a path."""
     steps: list[str | int] = []
-    while place is not None:
-        place, step = place
+    while position is not None:
+        position, step = position
         steps.append(step)
     return tuple(reversed(steps))
 
@@ -109,15 +109,15 @@ class Decoder:
         self.faults.sort(key=lambda fault: (fault.late, fault.path))
         return document
 
-    def record(self, value: Any, fields: Fields, place: Place) -> dict[str, Any]:
+    def record(self, value: Any, fields: Fields, position: Position) -> dict[str, Any]:
         """A mapping with known fields."""
         spelled: dict[str, str] = {}
         if value.__class__ is not dict:
             if value is not None:
-                self.wrong(value, "a mapping", place)
+                self.wrong(value, "a mapping", position)
             value = {}
         elif not value.keys() <= fields.names:
-            value, spelled = self._known(value, fields, place)
+            value, spelled = self._known(value, fields, position)
         self.members += len(value)
         found: dict[str, Any] = {}
         readers = fields.readers
@@ -127,7 +127,7 @@ class Decoder:
                 if item:
                     found[name] = item
             elif item is not None:
-                read = reader(self, item, (place, spelled.get(name, name)))
+                read = reader(self, item, (position, spelled.get(name, name)))
                 if read is not None:
                     found[name] = read
         for name, empty in fields.required:
@@ -135,7 +135,9 @@ class Decoder:
                 found[name] = empty()
         return found
 
-    def _known(self, value: dict[str, Any], fields: Fields, place: Place) -> tuple[dict[str, Any], dict[str, str]]:
+    def _known(
+        self, value: dict[str, Any], fields: Fields, position: Position
+    ) -> tuple[dict[str, Any], dict[str, str]]:
         """The mapping with its fields as the tables spell them, and how the file spells them."""
         names = {fold(name): name for name in fields.readers}
         found: dict[str, Any] = {}
@@ -143,132 +145,132 @@ class Decoder:
         for key in sorted(value):
             name = key if key in fields.readers else names.get(fold(key))
             if name is None:
-                self._unknown(key, fields, place)
+                self._unknown(key, fields, position)
                 continue
             if name in found:
                 text = f"the field {name} is there already, as {spelled[name]}; case does not tell fields apart"
-                self.fault((place, key), "field-twice", text, "remove one of them", late=True)
+                self.fault((position, key), "field-twice", text, "remove one of them", late=True)
             found[name] = value[key]
             spelled[name] = key
         return found, spelled
 
-    def _unknown(self, key: str, fields: Fields, place: Place) -> None:
+    def _unknown(self, key: str, fields: Fields, position: Position) -> None:
         from shim.base.nearest import nearest  # late: only for a fault
 
         close = nearest(key, fields.readers) if len(self.faults) < MAX_FAULTS else []
         text = f"unknown field {quoted(key)}" + (f"; the nearest is {close[0]}" if close else "")
         remedy = f"write {close[0]}, or remove it" if close else "remove it"
-        self.fault((place, key), "unknown-field", text, f"{remedy}; fields here are {', '.join(fields.readers)}")
+        self.fault((position, key), "unknown-field", text, f"{remedy}; fields here are {', '.join(fields.readers)}")
 
-    def wrong(self, value: object, wanted: str, place: Place) -> None:
+    def wrong(self, value: object, wanted: str, position: Position) -> None:
         """Note that a value is of the wrong type."""
         text = f"is {kind_of(value)}, but must be {wanted}"
-        self.fault(place, "wrong-type", text, f"write {wanted} here")
+        self.fault(position, "wrong-type", text, f"write {wanted} here")
 
-    def fault(self, place: Place, rule: str, text: str, remedy: str = "", *, late: bool = False) -> None:
-        """Note a fault, unless there are so many that nobody reads them."""
+    def fault(self, position: Position, rule: str, text: str, remedy: str = "", *, late: bool = False) -> None:
+        """Note a fault, unless there are too many to be read."""
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(Fault(path_of(place), rule, text, remedy, late=late))
+            self.faults.append(Fault(path_of(position), rule, text, remedy, late=late))
 
-    def name(self, name: str, place: Place) -> None:
+    def name(self, name: str, position: Position) -> None:
         """Note that a name of free choice is too long for YAML."""
         if self._json and len(name) > _MAX_NAME:
-            self.fault((place, name), "yaml-syntax", "the name is too long")
+            self.fault((position, name), "yaml-syntax", "the name is too long")
 
-    def text(self, value: Any, place: Place) -> str:
+    def text(self, value: Any, position: Position) -> str:
         """A text; numbers and booleans become one."""
         if value.__class__ is str:
             return str(value)
         if isinstance(value, (bool, int, float)) and not (self._json and not INT64[0] <= value <= UINT64_MAX):
             return text_of(value)
-        self.wrong(value, "a text", place)
+        self.wrong(value, "a text", position)
         return ""
 
 
 _MAX_NAME = 1000  # YAML takes 1024 characters from the first quote to the colon
 
 
-def _text(decoder: Decoder, value: Any, place: Place) -> str | None:
+def _text(decoder: Decoder, value: Any, position: Position) -> str | None:
     """A text; an empty one is absent."""
-    return decoder.text(value, place) or None
+    return decoder.text(value, position) or None
 
 
-def _texts(decoder: Decoder, value: Any, place: Place) -> list[str] | None:
+def _texts(decoder: Decoder, value: Any, position: Position) -> list[str] | None:
     """A list of texts; a null item is an empty one."""
     if value.__class__ is not list:
-        decoder.wrong(value, "a list of texts", place)
+        decoder.wrong(value, "a list of texts", position)
         return None
     return [
-        item if item.__class__ is str else "" if item is None else decoder.text(item, (place, index))
+        item if item.__class__ is str else "" if item is None else decoder.text(item, (position, index))
         for index, item in enumerate(value)
     ] or None
 
 
-def _schemata(decoder: Decoder, value: Any, place: Place) -> list[str] | None:
+def _schemata(decoder: Decoder, value: Any, position: Position) -> list[str] | None:
     """Like _texts, but an empty list stays until the version was checked: it needs 1.1.0."""
-    return [] if value == [] else _texts(decoder, value, place)
+    return [] if value == [] else _texts(decoder, value, position)
 
 
 def _integer(wanted: str, limits: tuple[int, int], *, zero: bool) -> Reader:
-    """Reads an integer within limits; `zero` says whether 0 differs from absent."""
+    """Reads an integer within limits; `zero`: whether 0 differs from absent."""
 
-    def read(decoder: Decoder, value: Any, place: Place) -> int | None:
+    def read(decoder: Decoder, value: Any, position: Position) -> int | None:
         number = value if value.__class__ is int and limits[0] <= value <= limits[1] else whole(value, limits)
         if number is None:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
-                decoder.fault(place, "wrong-type", f"is {value}, but must be {wanted}", f"write {wanted} here")
+                decoder.fault(position, "wrong-type", f"is {value}, but must be {wanted}", f"write {wanted} here")
             else:
-                decoder.wrong(value, wanted, place)
+                decoder.wrong(value, wanted, position)
         return number if number or zero else None
 
     return read
 
 
-def _gids(decoder: Decoder, value: Any, place: Place) -> list[int] | None:
+def _gids(decoder: Decoder, value: Any, position: Position) -> list[int] | None:
     """A list of group ids; a null item is 0."""
     if value.__class__ is not list:
-        decoder.wrong(value, "a list of numbers", place)
+        decoder.wrong(value, "a list of numbers", position)
         return None
-    found = (0 if item is None else _ID(decoder, item, (place, index)) for index, item in enumerate(value))
+    found = (0 if item is None else _ID(decoder, item, (position, index)) for index, item in enumerate(value))
     return [gid for gid in found if gid is not None] or None
 
 
-def _flag(decoder: Decoder, value: Any, place: Place) -> bool | None:
+def _flag(decoder: Decoder, value: Any, position: Position) -> bool | None:
     """A boolean; false is absent."""
     if value.__class__ is not bool:
-        decoder.wrong(value, "true or false", place)
+        decoder.wrong(value, "true or false", position)
     return True if value is True else None
 
 
-def _annotations(decoder: Decoder, value: Any, place: Place) -> dict[str, str] | None:
+def _annotations(decoder: Decoder, value: Any, position: Position) -> dict[str, str] | None:
     """Texts by name; a null value is an empty text."""
     if value.__class__ is not dict:
-        decoder.wrong(value, "a mapping of texts", place)
+        decoder.wrong(value, "a mapping of texts", position)
         return None
     decoder.members += len(value)
     for name in value:
-        decoder.name(name, place)
-    return {name: "" if item is None else decoder.text(item, (place, name)) for name, item in value.items()} or None
+        decoder.name(name, position)
+    return {name: "" if item is None else decoder.text(item, (position, name)) for name, item in value.items()} or None
 
 
 def _one(fields: Fields) -> Reader:
     """Reads a mapping with known fields."""
-    return lambda decoder, value, place: decoder.record(value, fields, place)
+    return lambda decoder, value, position: decoder.record(value, fields, position)
 
 
 def _many(fields: Fields, *, null: bool = False) -> Reader:
     """Reads a list of mappings with known fields; `null`: an item may be null and is then an empty mapping."""
 
-    def read(decoder: Decoder, value: Any, place: Place) -> list[dict[str, Any]] | None:
+    def read(decoder: Decoder, value: Any, position: Position) -> list[dict[str, Any]] | None:
         if value.__class__ is not list:
-            decoder.wrong(value, "a list of mappings", place)
+            decoder.wrong(value, "a list of mappings", position)
             return None
         if None in value and not null:
             for index, item in enumerate(value):
                 if item is None:
                     text = "is null, but must be a mapping"
-                    decoder.fault((place, index), "null-item", text, "remove the empty item", late=True)
-        return [decoder.record(item, fields, (place, index)) for index, item in enumerate(value)] or None
+                    decoder.fault((position, index), "null-item", text, "remove the empty item", late=True)
+        return [decoder.record(item, fields, (position, index)) for index, item in enumerate(value)] or None
 
     return read
 

@@ -1,11 +1,11 @@
 """Spec directories: which files there are, which device is served by which file, and why a file is not.
 
 HOT. The files of a directory are taken in the order of their names' bytes; a later directory has a higher priority.
-One rule decides who serves a device: the highest directory that names it. If one file there names it, that file serves
-it; if several do, nobody does (a conflict). What stands in lower directories never matters then.
+One rule decides which spec serves a device: a file of the highest directory that names it. If one file there names it,
+that file serves it; if several do, none does (a conflict). What stands in lower directories never matters then.
 
 Nothing in a directory can stop the scan: each file that cannot be used and each directory that cannot be listed gets a
-finding, and the rest is served. The reference library differs in both respects; the table in `deviations` says how.
+finding, and the rest is served. The reference library differs in both respects; see the table in `deviations`.
 
 Source: CDI specification, "CDI JSON specification" (directories, priorities, conflicts), knowledge of the Go library.
 """
@@ -56,14 +56,14 @@ class Directories:
         self._covered: dict[str, list[str]] = {}
 
     def get(self, name: str) -> tuple[Spec, str] | None:
-        """The spec that serves the device of this qualified name and the device's name in it; None: nobody does.
+        """The spec that serves the device of this qualified name and the device's name in it; None: none does.
 
         The name is looked up as text: there are no patterns, and `all` is a name like any other.
         """
         return self._served.get(name)
 
     def driver(self, kind: str) -> list[Spec]:
-        """The specs of a kind in the highest directory that has any, in load order; none where nobody is of that kind.
+        """The specs of a kind in the highest directory that has any, in load order; none where no spec is of that kind.
 
         Their spec-level edits are what a container needs of the driver apart from any device.
         """
@@ -159,7 +159,7 @@ class Directories:
                 objection = _objection(path, trust)
                 if not objection:
                     specs.append(reader.read(path, priority))
-                elif reader.is_mask(path):  # not opened, since who owns the way could change it meanwhile
+                elif reader.is_mask(path):  # not opened, since the owner of a directory above could change it meanwhile
                     specs.append(reader.parse(b"", path, priority))
                 else:
                     self._note(path, [_untrusted(path, objection)])
@@ -197,7 +197,7 @@ def read(dirs: Iterable[str] = DEFAULT, trust: Trust | None = None, inputs: Inpu
 
 
 def _objection(path: str, trust: Trust | None) -> str:
-    """Trust's objection to a spec; a path that cannot be followed is left to the reader, which says why."""
+    """Trust's objection to a spec; a path that cannot be followed is left to the reader, which reports why."""
     if trust is None:
         return ""
     try:

@@ -56,13 +56,13 @@ def add_env(config: Json, env: list[str]) -> None:
         return
     process = _process(config)
     present = _list(process, "env", "process.env")
-    places = {_name(entry): place for place, entry in enumerate(present)}
+    indices = {_name(entry): index for index, entry in enumerate(present)}
     for entry in env:
         name = _name(entry)
-        if name in places:
-            present[places[name]] = entry
+        if name in indices:
+            present[indices[name]] = entry
         else:
-            places[name] = len(present)
+            indices[name] = len(present)
             present.append(entry)
 
 
@@ -116,7 +116,7 @@ def device(node: Json, owner: tuple[int, int]) -> Json:
 def cgroup_rule(node: Json) -> Json | None:
     """The allow rule for a resolved node; None for types that cgroups do not know and for permissions "none".
 
-    A rule without access, as the reference makes for "none", is refused by runc, and no rule says the same.
+    A rule without access, as the reference makes for "none", is refused by runc, and no rule means the same.
     """
     permissions = node.get("permissions") or "rwm"
     if node["type"] not in ("b", "c") or permissions == "none":
@@ -176,7 +176,7 @@ def mount(item: Json, *, userns: bool) -> Json:
         entry["type"] = item["type"]
     options = list(item.get("options") or ())
     if userns and "idmap" not in options and "ridmap" not in options:
-        # The last word of the options counts, as in mount(8); the type says bind only where they say nothing.
+        # The last of the options counts, as in mount(8); the type decides only where the options leave it open.
         binds = [word for word in (item.get("type"), *options) if word in _IDMAP_OF]
         if binds:
             options.append(_IDMAP_OF[binds[-1]])
@@ -264,19 +264,19 @@ def _list(parent: Json, member: str, where: str) -> list[Any]:
 def _replaced(items: list[Any], key: str, entries: list[Json], *, stay: bool) -> list[Any]:
     """The items with the entries put in one by one, each in place of the first item with the same text under `key`.
 
-    The first one goes and the entry is appended; if `stay`, and there was a second one, that gives its place to the
-    entry instead. (It is what the reference does to devices and mounts. Places are looked up, not searched for: a plan
-    may hold thousands.)
+    The first one goes and the entry is appended; if `stay`, and there was a second one, that is replaced by
+    the entry instead. (It is what the reference does to devices and mounts. Indices are looked up, not searched for: a
+    plan may hold thousands.)
     """
     result = list(items)
-    places: dict[object, list[int]] = {}
-    for place, item in enumerate(items):
+    indices: dict[object, list[int]] = {}
+    for index, item in enumerate(items):
         text = _member(item, key)
         if isinstance(text, str):
-            places.setdefault(text, []).append(place)
+            indices.setdefault(text, []).append(index)
     gone = set()
     for entry in entries:
-        mine = places.setdefault(entry[key], [])
+        mine = indices.setdefault(entry[key], [])
         if mine:
             gone.add(mine.pop(0))
         if stay and mine:
@@ -284,7 +284,7 @@ def _replaced(items: list[Any], key: str, entries: list[Json], *, stay: bool) ->
         else:
             mine.append(len(result))
             result.append(entry)
-    return [item for place, item in enumerate(result) if place not in gone]
+    return [item for index, item in enumerate(result) if index not in gone]
 
 
 def _object(value: object, where: str) -> Json:

@@ -4,7 +4,7 @@ HOT: on the warm path it stands in for the directory scan, the spec reader, the 
 
     preamble   one line of 43 bytes: magic, format, and the lengths of header, names and rest
     header     JSON: version, inputs, configuration, directories, specs
-    names      a line for each device: name, number of its spec, place and length of its record; found by bytes.find
+    names      a line for each device: name, number of its spec, offset and length of its record; found by bytes.find
     rest       JSON: findings, shadowed devices, conflicts; for people and for errors
     records    JSON: the edits of each device and of each spec
 
@@ -105,11 +105,11 @@ class Indexed:
         Raises:
             DamagedError: the record cannot be read.
         """
-        place = self._names.find(b"\n%b\t" % name.encode("utf-8", "surrogateescape"))
-        if place < 0 or "\n" in name or "\t" in name:
+        start = self._names.find(b"\n%b\t" % name.encode("utf-8", "surrogateescape"))
+        if start < 0 or "\n" in name or "\t" in name:
             return None
         try:
-            line = self._names[place + 1 : self._names.index(b"\n", place + 1)]
+            line = self._names[start + 1 : self._names.index(b"\n", start + 1)]
             _, number, offset, length = line.split(b"\t")
             spec = self._spec(int(number))
             device = name.partition("=")[2]
@@ -232,8 +232,8 @@ def _read(fd: int, path: str, look: Look) -> Indexed | None:
     if not is_our_file(status) or not is_ours(path.rpartition("/")[0] or "/", look):
         return None
     start = posix.pread(fd, _FIRST_READ, 0)
-    magic, made, header_size, names_size, rest_size = start[:_PREAMBLE].split()
-    if magic != _MAGIC or int(made) != FORMAT or status.st_size > _MAX_SIZE:
+    magic, number, header_size, names_size, rest_size = start[:_PREAMBLE].split()
+    if magic != _MAGIC or int(number) != FORMAT or status.st_size > _MAX_SIZE:
         return None
     header_end = _PREAMBLE + int(header_size, 16)
     names_end = header_end + int(names_size, 16)
@@ -291,7 +291,7 @@ class Inputs:
 
 
 def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, found: Directories) -> bool:
-    """Write an index; failure is silent, since the next one who misses it will try again.
+    """Write an index; failure is silent, since the next create without an index writes it.
 
     Arguments:
         path: the file; its directory is made when it is missing, and nothing is written into one that is not ours.
@@ -338,12 +338,12 @@ def _encode(inputs: Any, ways: Any, settings: Json, found: Directories) -> bytes
             offset, length = record(spec.devices[device])
             lines.append(f"{name}\t{numbers[id(spec)]}\t{offset}\t{length}\n")
     names = "\n".join(("", "".join(lines))).encode("utf-8", "surrogateescape")
-    told = {
+    rest_members = {
         "findings": {path: [one.to_json() for one in these] for path, these in found.findings.items()},
         "conflicts": found.conflicts,
         "shadowed": found.shadowed,
     }
-    rest = fastjson.dumps(told).encode("ascii")
+    rest = fastjson.dumps(rest_members).encode("ascii")
     header = {
         "version": __version__,
         "inputs": inputs,

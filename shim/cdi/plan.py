@@ -1,4 +1,4 @@
-"""Plan: the names of a request become a plain value that says what to inject, and where each edit comes from.
+"""Plan: the names of a request become a plain value: what to inject, and where each edit comes from.
 
 HOT. All that is hard happens here: looking names up, completing device nodes from the host, refusing what cannot work.
 What is left for `edits.apply` needs no host. A plan holds plain JSON values only, so it can be shown, compared,
@@ -112,7 +112,7 @@ def make(
         names: VENDOR/CLASS=NAME; a repeated name is applied again, as the reference does.
         directories: what `cached.open` or `directories.read` gave.
         numbers: where device numbers come from, "spec" or "disk", see above.
-        lookup: says what node is at a path of the host.
+        lookup: answers what node is at a path of the host.
         driver_only: those of the names that mean the files of a kind's driver without a device, where no spec serves a
             device of that name: the spec-level edits of Served.driver. The CDI specification has no such thing; create
             needs it for NVIDIA_VISIBLE_DEVICES=none.
@@ -159,7 +159,7 @@ def complete(
 def _resolve(
     names: Sequence[str], directories: Served, driver_only: Collection[str]
 ) -> list[tuple[ServingSpec, str | None]]:
-    """Look each name up; raise UnresolvedError with all that nobody serves. Device None: the spec-level edits alone."""
+    """Look each name up; raise UnresolvedError with all that are unknown. Device None: the spec-level edits alone."""
     served: list[tuple[ServingSpec, str | None]] = []
     unknown = []
     for name in names:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAX_SIZE = 4 * 1024 * 1024  # bytes; a spec with 1000 devices has 0.6 MiB
 _S_IFMT, _S_IFREG, _S_IFCHR = 0o170000, 0o100000, 0o020000
 _NULL_DEVICE = posix.makedev(1, 3)
-_MAX_FINDINGS = 100  # for one file; nobody reads more
+_MAX_FINDINGS = 100  # for one file; more are not read
 
 
 class SpecError(CdiError):
@@ -42,7 +42,7 @@ class Spec:
 
     Attributes:
         path: the file, "" when it is none.
-        priority: place of its directory in the list of directories; the higher wins.
+        priority: index of its directory in the list of directories; the higher wins.
         document: the decoded document, canonical: known members in the order of the specification, none that is empty.
         kind, vendor, klass: VENDOR/CLASS and its parts.
         devices: name -> containerEdits, in the order of the file.
@@ -112,7 +112,7 @@ def read_bytes(path: str) -> bytes:
             return b""  # a link to /dev/null masks a file, as usual
         if status.st_mode & _S_IFMT != _S_IFREG:
             raise _unreadable(path, "is no regular file")
-        # O_NONBLOCK: opening a pipe returns at once, should one have come into its place.
+        # O_NONBLOCK: opening a pipe returns at once, should one have replaced the file.
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(path, f"cannot be opened: {reason(error)}") from None
@@ -159,7 +159,7 @@ def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]
         document = decoder.document(value)
         if not decoder.faults and decoder.members == jsontext.members(data) and next(check(document), None) is None:
             return document, []
-    # As YAML, which gives the same for what is JSON, and tells lines.
+    # As YAML, which gives the same for JSON, and knows lines.
     from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec shall not cost
 
     text_read = Document(data)
@@ -213,9 +213,9 @@ def _of_text(rule: str, text: str, path: str, line: int) -> Finding:
 
 
 def _of_field(fault: Fault, text: Document, path: str) -> Finding:
-    place = ""
+    field = ""
     for step in fault.path:
         name = step if isinstance(step, int) or len(step) < 50 else f"{step[:47]}..."
-        place += f"[{name}]" if isinstance(step, int) else f".{name}" if place else f"{name}"
-    said = f"{place}: {fault.text}" if place else f"the document {fault.text}"
-    return Finding("SPEC_INVALID", said, fault.remedy, path=path, line=text.locate(fault.path), rule=fault.rule)
+        field += f"[{name}]" if isinstance(step, int) else f".{name}" if field else f"{name}"
+    message = f"{field}: {fault.text}" if field else f"the document {fault.text}"
+    return Finding("SPEC_INVALID", message, fault.remedy, path=path, line=text.locate(fault.path), rule=fault.rule)

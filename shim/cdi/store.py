@@ -124,7 +124,7 @@ def _text(document: Mapping[str, Any], format: str) -> tuple[bytes, reader.Spec]
         written = reader.parse(data)
     except reader.SpecError as error:
         for finding in error.findings:
-            finding.line = 0  # the line of a text that nobody has seen
+            finding.line = 0  # the line of a text that is not on disk
         raise reader.SpecError(error.findings) from None
     if written.document != wanted.document:
         text = "the spec reads back as another one than was written, so it was not written"
@@ -207,12 +207,12 @@ def _make_directory(directory: str) -> None:
 
 @contextmanager
 def _refusals(path: str, done: str) -> Iterator[None]:
-    """What the system refuses inside the block becomes a CdiError that says what was not done, why, and what helps."""
+    """What the system refuses inside the block becomes a CdiError with what was not done, why, and the remedy."""
     try:
         yield
     except OSError as error:
-        place = error.filename if "/" in str(error.filename) else path  # a bare name is one in the directory
-        text = f"the spec was not {done}: {place}: {reason(error)}"
+        failed = error.filename if "/" in str(error.filename) else path  # a bare name is one in the directory
+        text = f"the spec was not {done}: {failed}: {reason(error)}"
         remedy = _REMEDIES.get(error.errno or 0, "")
         raise CdiError([Finding("SPEC_WRITE", text, remedy, path=path, rule="spec-write")]) from error
 
@@ -247,6 +247,6 @@ def _old(directory: int, name: str) -> os.stat_result | None:
 
 def _dress(number: int, old: os.stat_result | None) -> None:
     """Give the new file the owner and the mode of the old one, or 0644 whatever the umask is."""
-    if old is not None and os.geteuid() == 0:  # nobody else can give a file away
+    if old is not None and os.geteuid() == 0:  # others cannot give a file away
         os.fchown(number, old.st_uid, old.st_gid)
     os.fchmod(number, _MODE if old is None else stat.S_IMODE(old.st_mode) & 0o777)

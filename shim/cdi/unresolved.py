@@ -1,4 +1,4 @@
-"""The words for names that nobody serves: what is wrong with each, what is near to it, where was searched. Cold.
+"""The text for names that no spec serves: what is wrong with each, which names are near, where was searched. Cold.
 
 "unresolvable device" and nothing else is the complaint most often filed against CDI. The cause is nearly always one of
 four: a mistyped name, a file that was refused, a directory that was not searched, two files with one device. So the
@@ -32,8 +32,8 @@ def findings(names: Sequence[str], directories: Served) -> list[Finding]:
     """
     distinct = list(dict.fromkeys(names))
     letters = _LETTERS // max(1, min(len(distinct), _NAMES))
-    told = [_finding(name, directories, _hint(name, directories, letters)) for name in distinct[:_NAMES]]
-    return told + [_finding(name, directories, "") for name in distinct[_NAMES:]]
+    findings = [_finding(name, directories, _hint(name, directories, letters)) for name in distinct[:_NAMES]]
+    return findings + [_finding(name, directories, "") for name in distinct[_NAMES:]]
 
 
 def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Served) -> str:
@@ -44,10 +44,10 @@ def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Se
     searched = [one_line(path) + ("" if state == OK else f" ({state})") for path, state in directories.searched]
     parts.append("searched " + (", ".join(searched) or "no directory"))
     if refused:
-        told = [str(finding) for finding in refused[:_REFUSED]]
+        texts = [str(finding) for finding in refused[:_REFUSED]]
         if len(refused) > _REFUSED:
-            told.append(f"and {len(refused) - _REFUSED} more files")
-        parts.append("refused " + ", ".join(told))
+            texts.append(f"and {len(refused) - _REFUSED} more files")
+        parts.append("refused " + ", ".join(texts))
     return "; ".join(parts)
 
 
@@ -64,14 +64,14 @@ def _finding(name: str, directories: Served, hint: str) -> Finding:
         return Finding("DEVICE_NAME", f"{error}{hint}", rule=error.rule)
     paths = directories.conflicts.get(name)
     if paths:
-        said = f"device {name} is defined by {' and by '.join(paths)}, so none of them serves it"
-        return Finding("SPEC_CONFLICT", said, rule="conflict")
+        message = f"device {name} is defined by {' and by '.join(paths)}, so none of them serves it"
+        return Finding("SPEC_CONFLICT", message, rule="conflict")
     kind, _, device = name.partition("=")
     if kind in directories.kinds():
-        said = f"unresolvable device {name}: the specs of {kind} have no device {device}"
+        message = f"unresolvable device {name}: the specs of {kind} have no device {device}"
     else:
-        said = f"unresolvable device {name}: no usable spec is of the kind {kind}"
-    return Finding("DEVICE_UNKNOWN", said + hint, rule="unresolved")
+        message = f"unresolvable device {name}: no usable spec is of the kind {kind}"
+    return Finding("DEVICE_UNKNOWN", message + hint, rule="unresolved")
 
 
 def _hint(name: str, directories: Served, letters: int) -> str:

@@ -26,7 +26,7 @@ class BadVersion(ValueError):  # noqa: N818 - beside BadName
 
     Arguments:
         rule: "unknown-version" or "version-too-low".
-        text: one sentence that says why.
+        text: one sentence with the reason.
         remedy: what to write instead.
         needs: the lowest version that would do, "" when the version is unknown.
     """
@@ -86,31 +86,31 @@ def _features(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "0.6.0", "annotations"
     yield from _edits(document.get("containerEdits"), "containerEdits")
     for index, device in enumerate(document.get("devices") or ()):
-        place = f"devices[{index}]"
+        where = f"devices[{index}]"
         if device.get("annotations"):
-            yield "0.6.0", f"{place}.annotations"
+            yield "0.6.0", f"{where}.annotations"
         if "0" <= (device.get("name") or "x")[0] <= "9":
-            yield "0.5.0", f"the digit that starts {place}.name"
-        yield from _edits(device.get("containerEdits"), f"{place}.containerEdits")
+            yield "0.5.0", f"the digit that starts {where}.name"
+        yield from _edits(device.get("containerEdits"), f"{where}.containerEdits")
 
 
-def _edits(edits: Mapping[str, Any] | None, place: str) -> Iterator[tuple[str, str]]:
+def _edits(edits: Mapping[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:
     if not edits:
         return
     for index, mount in enumerate(edits.get("mounts") or ()):
         if mount.get("type"):
-            yield "0.4.0", f"{place}.mounts[{index}].type"
+            yield "0.4.0", f"{where}.mounts[{index}].type"
     for index, node in enumerate(edits.get("deviceNodes") or ()):
         if node.get("hostPath"):
-            yield "0.5.0", f"{place}.deviceNodes[{index}].hostPath"
+            yield "0.5.0", f"{where}.deviceNodes[{index}].hostPath"
     if edits.get("additionalGids"):
-        yield "0.7.0", f"{place}.additionalGids"
+        yield "0.7.0", f"{where}.additionalGids"
     if edits.get("netDevices"):
-        yield "1.1.0", f"{place}.netDevices"
+        yield "1.1.0", f"{where}.netDevices"
     rdt = edits.get("intelRdt")
     if rdt is not None:
-        yield "0.7.0", f"{place}.intelRdt"
+        yield "0.7.0", f"{where}.intelRdt"
         if rdt.get("schemata") is not None:  # an empty list counts too
-            yield "1.1.0", f"{place}.intelRdt.schemata"
+            yield "1.1.0", f"{where}.intelRdt.schemata"
         if rdt.get("enableMonitoring"):
-            yield "1.1.0", f"{place}.intelRdt.enableMonitoring"
+            yield "1.1.0", f"{where}.intelRdt.enableMonitoring"

@@ -150,10 +150,10 @@ class Document:
             self.broken = True
         self.faults.sort(key=lambda fault: fault.order)
 
-    def locate(self, place: tuple[str | int, ...]) -> int:
+    def locate(self, path: tuple[str | int, ...]) -> int:
         """The line, counted from 1, of a field; of what is around it when it is not there."""
         container, line = self.value, self._line
-        for wanted in place:
+        for wanted in path:
             step = wanted
             if container.__class__ is dict and wanted not in container:
                 step = next((key for key in container if fold(key) == fold(str(wanted))), wanted)

@@ -34,7 +34,7 @@ class Key:
         self._read = read
 
     def read(self, value: Any) -> Any:
-        """The value as Settings holds it. Raises ValueError with one clause that says what it must be instead."""
+        """The value as Settings holds it. Raises ValueError with one clause: what it must be instead."""
         return self._read(value)
 
 

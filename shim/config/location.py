@@ -5,7 +5,7 @@ The first of these that exists counts, alone:
     $SHIM_CONFIG                                  must exist where it is named
     $XDG_CONFIG_HOME/shim/config.toml             rootless only, and only if that directory is the caller's
     /etc/shim/config.toml
-    /etc/nvidia-container-runtime/config.toml     of NVIDIA's toolkit: only what it says explicitly about sources
+    /etc/nvidia-container-runtime/config.toml     of NVIDIA's toolkit: only its explicit lines about sources
 
 How a file is read stands in shim.config.reader, which is loaded only where there is one.
 """
@@ -107,5 +107,5 @@ def _exists(path: str, look: Look) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True  # it cannot be seen, so what it says is unknown: reading it will tell why
+        return True  # it cannot be seen, so its content is unknown: reading it gives the reason
     return True

@@ -1,7 +1,7 @@
 """Needles: the texts by which the launcher knows a create that may ask, compiled from the configuration. Cold.
 
 Without a configuration the launcher has a list of its own. With one it would have to send every create to Python, so
-whoever reads the configuration leaves this file beside the index (native/needles.c reads it):
+the reader of the configuration leaves this file beside the index (native/needles.c reads it):
 
     shim-needles 1 VERSION
     input DEV INO SIZE MTIME_NS CTIME_NS PATH     a configuration file that was read
@@ -9,8 +9,8 @@ whoever reads the configuration leaves this file beside the index (native/needle
     needle TEXT
     end
 
-It counts while every input is what it says. It may only err towards Python: a needle that JSON could spell in several
-ways is not written down, and then there is no file at all.
+It counts while every input has the identity that it lists. It may only err towards Python: a needle that
+JSON could spell in several ways is not written, and then there is no file at all.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A file counts only if trusted (shim.host.trust). One that is not, that cannot be
 error, not a reason to take the defaults: they could allow what the file forbids. Create lets that error stop only a
 container that asks for a device.
 
-The file of NVIDIA's toolkit is read for what it says in so many words, so that a machine which changes over hears no
+The file of NVIDIA's toolkit is read for its explicit values alone, so that a machine which changes over gets no
 request that it did not hear before: its defaults, which believe every image, do not count, only the lines that are
 there; and as in that program only the first source that asks is heard. Everything else in it is that program's affair.
 """
@@ -56,7 +56,7 @@ class Configuration:
 
     Attributes:
         settings: what counts.
-        origins: name of each key -> the file that says its value, or DEFAULT.
+        origins: name of each key -> the file that sets its value, or DEFAULT.
     """
 
     __slots__ = ("origins", "settings")
@@ -90,7 +90,7 @@ def read(path: str, trust: Trust | None = None) -> Configuration:
 
 
 def parse(path: str, text: str) -> Configuration:
-    """What the text of a configuration file says, whoever wrote it.
+    """The settings in the text of a configuration file, whoever wrote it.
 
     Arguments:
         path: the file, by which NVIDIA's is recognised; for findings.
@@ -170,8 +170,8 @@ def _take(found: Configuration, document: dict[str, Any], text: str) -> Iterator
 
 def _unknown(found: Configuration, name: str, known: dict[str, Key], text: str) -> Finding:
     hint = f"; did you mean {near}?" if (near := _nearest(name, known)) else ""
-    said = f"the key {names.quoted(name)[1:-1]} means nothing here{hint}"
-    return Finding("SETTINGS_UNKNOWN_KEY", said, path=found.settings.path, line=_line(text, name))
+    message = f"the key {names.quoted(name)[1:-1]} means nothing here{hint}"
+    return Finding("SETTINGS_UNKNOWN_KEY", message, path=found.settings.path, line=_line(text, name))
 
 
 def _nearest(name: str, known: dict[str, Key]) -> str:
@@ -195,7 +195,7 @@ _SWARM = "swarm-resource"
 
 
 def _take_vendor(found: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:
-    """Take in what a file of NVIDIA's toolkit says in so many words; the faults of those lines.
+    """Take the explicit values of a file of NVIDIA's toolkit; the faults of those lines.
 
     accept-…-envvar-when-unprivileged: true hears every container, false those with CAP_SYS_ADMIN. The other accept
     line, for mounts, has no rule about privileges. swarm-resource only ever makes that program hear less.

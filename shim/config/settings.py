@@ -32,7 +32,7 @@ MOUNTS_BELOW = "/var/run/nvidia-container-devices"
 
 
 class Settings:
-    """What the configuration says, or the defaults.
+    """The values of the configuration, or the defaults.
 
     Attributes:
         path: the file that was read, "" when there is none.
@@ -47,7 +47,7 @@ class Settings:
         variables: name -> kind of the devices that its value names.
         swarm_variables: name -> kind; where one of them is set, `variables` of that kind do not count.
         fold: OFF, OURS or KNOWN: whose hooks create does itself (shim.create.fold).
-        log_file: "" for no log, None for the place that fits whoever runs it (shim.create.log).
+        log_file: "" for no log, None for the usual path of this user (shim.create.log).
         warnings: findings about keys that mean nothing.
     """
 

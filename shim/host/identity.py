@@ -1,4 +1,4 @@
-"""Who we are: host root, or somebody in a user namespace or without privileges. HOT.
+"""Identity: host root, or a user in a user namespace or without privileges. HOT.
 
 Decided once, from /proc/self/uid_map: everything that depends on it (where the configuration lies, whom to trust)
 asks here and nowhere else.
@@ -47,7 +47,7 @@ def _is_whole(uid_map: str) -> bool:
 
 
 def run_dir(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> str:
-    """Where our files of this boot lie: index and records. It may be missing; who writes makes it, with mode 0700.
+    """Where our files of this boot lie: index and records. It may be missing; the writer makes it, with mode 0700.
 
     Arguments:
         environ: the environment as bytes, for tests; the process's own when not given.
@@ -75,7 +75,7 @@ def short_name(text: str) -> str:
     """What a file in there is called after a text: 16 hexadecimal digits. The launcher computes the same.
 
     FNV-1a, 64 bits: from 0xcbf29ce484222325 on, for each byte exclusive or, then times 0x100000001b3, modulo 2^64. Two
-    texts may share one, so each file says what it is about.
+    texts may share one, so each file holds the text, too.
     """
     number = 0xCBF29CE484222325
     for byte in text.encode("utf-8", "surrogateescape"):
@@ -84,7 +84,7 @@ def short_name(text: str) -> str:
 
 
 def is_ours(path: str, look: Look = posix) -> bool:
-    """Whether a directory is there, no link, belongs to us, and can be written by nobody else.
+    """Whether a directory is there, no link, belongs to us, and can be written by no other user.
 
     Others may pass through it: a line of tmpfiles.d makes /run/shim with mode 0755. The same rule stands in C (is_ours
     in native/place.c). For the places that $XDG_* name and those that we make ourselves; whose word a file is,
@@ -97,7 +97,7 @@ def is_ours(path: str, look: Look = posix) -> bool:
 
 
 def is_our_file(status: FileStatus) -> bool:
-    """The same for an open file: regular, ours, and writable by nobody else."""
+    """The same for an open file: regular, ours, and writable by no other user."""
     return _is_ours(status, _S_IFREG)
 
 

@@ -1,4 +1,4 @@
-"""Device nodes of the host: what lstat says, and nothing else.
+"""Device nodes of the host, by lstat alone.
 
 HOT: imports only the builtin `posix`; file type bits are literals because `stat` costs a millisecond.
 A node is never opened: opening a device can block, rewind a tape or wake a driver, and the create path promises not to.

@@ -1,13 +1,13 @@
-"""Trust: whose word a file is. One function for specs, configuration, hook paths and the index. HOT.
+"""Trust: which files count as configuration. One function for specs, configuration, hook paths and the index. HOT.
 
-A spec names programs that run as root, so a file counts only if nobody but a trusted user could have put it there: it
-and every directory above it belong to a trusted uid and can be written by no group (other than gid 0) and by no others,
+A spec names programs that run as root, so a file counts only if trusted users alone could have put it there: it and
+every directory above it belong to a trusted uid and can be written by no group (other than gid 0) and by no others,
 nor by anybody else whom a POSIX access list names. The sticky bit does not help: it keeps others from replacing a file,
 not from making one. Links are followed step by step, and each place that a link leads through is judged like any other.
 
-Who is trusted depends on who we are, which is decided once (shim.host.identity): host root trusts uid 0 alone. Anybody
-else trusts himself and root, and below the system directories also the overflow uid, since host root looks like nobody
-from inside a user namespace (user_namespaces(7), /proc/sys/kernel/overflowuid).
+Which users are trusted depends on the identity of this process (shim.host.identity): host root trusts uid 0 alone. Any
+other user trusts its own uid and root, and below the system directories also the overflow uid, since host root
+looks like nobody from inside a user namespace (user_namespaces(7), /proc/sys/kernel/overflowuid).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Trust:
         overflow: int | None = None,
         look: Look = posix,
     ) -> None:
-        """Decide who is trusted.
+        """Decide which users are trusted.
 
         Arguments:
             rootful: whether we are the host's root; found out when not given.
