@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 import shim
 
@@ -40,6 +44,30 @@ def test_mypy_finds_nothing_in_tests_and_bundles() -> None:
 
 def test_mypy_finds_nothing_in_packaging() -> None:
     _run(BIN / "mypy", "--config-file", TOP / "pyproject.toml", ".", cwd=TOP / "packaging")
+
+
+def test_the_analyzer_of_gcc_finds_nothing_in_our_c(tmp_path: Path) -> None:
+    """Leaks, uses after free, null pointers on a path through one file; with the warnings of the build."""
+    flags = re.search(r"hardened = \[(.*?)\]", (TOP / "native/meson.build").read_text())
+    assert flags is not None
+    options = [*re.findall(r"'([^']+)'", flags[1]), "-std=gnu11", "-O1", "-fanalyzer", "-c", "-o", "/dev/null"]
+    defines = ['-DSHIM_VERSION="x"', '-DSITE_PACKAGES="x"', f"-I{TOP}/native", f"-I{TOP}/hooks"]
+    sources = [path for directory in ("native", "hooks") for path in sorted((TOP / directory).glob("*.c"))]
+    assert len(sources) > 25
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(lambda source: _run("gcc", *options, *defines, source), sources):
+            pass
+    leak = tmp_path / "leak.c"  # the control
+    leak.write_text("#include <stdlib.h>\nvoid f(void);\nvoid f(void) { char *p = malloc(9); if (p) *p = 1; }\n")
+    with pytest.raises(AssertionError, match="analyzer-malloc-leak"):
+        _run("gcc", *options, leak)
+
+
+def test_every_header_can_be_included_alone() -> None:
+    for directory in ("native", "hooks"):
+        for header in sorted((TOP / directory).glob("*.h")):
+            include = ["-include", header, "-x", "c", "/dev/null", f"-I{TOP}/native", f"-I{TOP}/hooks"]
+            _run("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *include)
 
 
 def test_every_ignored_rule_carries_its_reason() -> None:
