@@ -56,6 +56,12 @@ TABLE: dict[str, tuple[str, str]] = {
         "correct the path in the spec: an absolute one without .., outside of /proc and /sys",
     ),
     "MOUNT_OPTION": (ERROR, "correct the options of the mount in the spec"),
+    "KIND_SHORT": (WARNING, "give the class a longer name"),
+    "MOUNT_NOT_BOUND": (WARNING, "add rbind (or bind) to the options of the mount"),
+    "MOUNT_MISSING": (
+        ERROR,
+        "write the spec anew with the program that generates it, as after an update of the driver, or install the file",
+    ),
     "GID_UNMAPPED": (
         WARNING,
         "map the group of the host into the container's user namespace, or take it out of the spec",

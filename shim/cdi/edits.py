@@ -15,6 +15,7 @@ from shim.base.paths import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from typing import Any
 
     from shim.cdi.plan import Plan
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     Json = dict[str, Any]  # an object of config.json or of a spec
 
 _IDMAP_OF = {"bind": "idmap", "rbind": "ridmap"}
+_BINDS = frozenset(_IDMAP_OF)
+_NO_FILE_SYSTEM = (None, "", "none", "bind", "rbind")  # types of mounts that name no file system
 
 
 def apply(plan: Plan, config: Json) -> Json:
@@ -183,6 +186,23 @@ def mount(item: Json, *, userns: bool) -> Json:
     if options:
         entry["options"] = options
     return entry
+
+
+def is_bind(options: Iterable[str]) -> bool:
+    """Whether a low-level runtime makes a bind mount of a mount with these options; its type says nothing.
+
+    Source: OCI runtime specification, config.md, "Mounts": the type of a bind mount is a dummy, options decide.
+    """
+    return not _BINDS.isdisjoint(options)
+
+
+def lacks_bind(kind: str | None, options: Collection[str]) -> bool:
+    """Whether a mount can be a bind mount only, by its type, and its options do not make it one.
+
+    No low-level runtime can make such a mount: mount(2) knows no file system of these names (ENODEV). A remount needs
+    no file system.
+    """
+    return kind in _NO_FILE_SYSTEM and not is_bind(options) and "remount" not in options
 
 
 def add_hooks(config: Json, hooks: list[Json]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shim.base.findings import ERROR, CdiError, Finding, one_line
-from shim.cdi import compare, directories, edits, plan, spec
+from shim.cdi import advice, compare, directories, edits, plan, spec
 from shim.cli import describe
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import as_text, format_option, show_document, show_findings, show_table
@@ -150,7 +150,7 @@ def validate(paths: tuple[str, ...], form: str) -> None:
     checked: dict[str, list[Finding]] = {}
     for path in paths:
         if path == "-":
-            checked["-"] = spec.faults(sys.stdin.buffer.read(), "-")
+            checked["-"] = _check(sys.stdin.buffer.read(), "-")
         elif Path(path).is_dir():
             checked.update(_validate_directory(path))
         else:
@@ -250,9 +250,13 @@ def _matching(wanted: Iterable[str], found: Served) -> list[str]:
 
 def _validate_file(path: str) -> list[Finding]:
     try:
-        return spec.faults(spec.read_bytes(path), path)
+        return _check(spec.read_bytes(path), path)
     except CdiError as error:
         return error.findings
+
+
+def _check(data: bytes, path: str) -> list[Finding]:
+    return spec.faults(data, path) or advice.warnings(data, path)
 
 
 def _validate_directory(path: str) -> dict[str, list[Finding]]:

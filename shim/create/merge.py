@@ -7,7 +7,7 @@ that has everything exactly as it is:
     variable        by name; ours replaces (the step of edits does so already)
     device node     by its path, cleaned; it stays if it has our numbers and all that we would say, else ours replaces
     cgroup rule     by all of it, behind the last rule that denies something
-    mount           by destination and source
+    mount           by destination and source, if it can be made at all
     hook            by stage, path and arguments
     group           by value
     network device  by its name on the host; it stays if it gets our name
@@ -151,11 +151,17 @@ def _add_mounts(config: Json, bound: list[Json], mounts: list[Json]) -> None:
         for node in bound
     ]
     wanted += [edits.mount(item, userns=userns and not item.get("plain")) for item in mounts]
-    present = {_place(entry) for entry in _entries(config, "mounts")}
+    present = {_place(entry) for entry in _entries(config, "mounts") if _can_be_made(entry)}
     missing = [
         entry for entry in _last(wanted, lambda entry: clean(entry["destination"])) if _place(entry) not in present
     ]
     edits.put_mounts(config, missing)
+
+
+def _can_be_made(entry: Json) -> bool:
+    """Whether a low-level runtime can make a mount; an engine's own CDI leaves out `rbind` where the spec does."""
+    options = entry.get("options")
+    return not edits.lacks_bind(entry.get("type"), options if isinstance(options, list) else ())
 
 
 def _place(entry: Json) -> tuple[str, str]:

@@ -113,6 +113,7 @@ _TYPES: dict[str, type] = {
     "readlink": str,
     "getxattr": str,
     "access": bool,
+    "missing": bool,
     "read": list,
     "content": bool,
     "index": bool,

@@ -8,6 +8,7 @@ container, and lays these rules over it:
               no member that differs from one that we edit by the case of its letters only: Go would read both.
     targets   nodes and mounts lie at an absolute path without `..`, not at `/`, and not in /proc or /sys.
     mounts    no propagation back to the host, and no option with a comma in it, which mount(2) would read as several.
+              A mount of a path of the host gets `rbind` where its options do not say bind, and its source must exist.
     hooks     run as root on the host, with an environment of their own, in bounded time, and only programs that nobody
               but a trusted user could have put there.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import clean, reason
+from shim.cdi import edits
 from shim.cdi.plan import Plan
 
 TYPE_CHECKING = False
@@ -110,26 +112,29 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int)
         user: our effective uid, whose programs are trusted where we are not.
     Returns:
         the plan to inject, with further warnings (HOOK_STAGE, HOOK_ENVIRONMENT) among its findings; and a finding for
-        each item that is refused, naming the spec: TARGET_FORBIDDEN, MOUNT_OPTION, HOOK_UNTRUSTED or HOOK_MISSING.
+        each item that is refused, naming the spec: TARGET_FORBIDDEN, MOUNT_OPTION, MOUNT_MISSING, HOOK_UNTRUSTED or
+        HOOK_MISSING.
     """
     refused: list[Finding] = []
     findings = list(plan.findings)
     imposed = Plan(plan.devices)
     hooks = _Hooks(launcher, world, rootful, user)
     for origin in plan.origins:
-        spec, edits = origin["spec"], origin["edits"]
-        for node in edits.get("deviceNodes") or ():
+        spec, block = origin["spec"], dict(origin["edits"])
+        for node in block.get("deviceNodes") or ():
             refused += _target_objections("device node", node["path"], spec)
-        for mount in edits.get("mounts") or ():
+        if block.get("mounts"):
+            block["mounts"] = [_bound(mount) for mount in block["mounts"]]
+        for mount in block.get("mounts") or ():
             refused += _target_objections("mount", mount["containerPath"], spec)
             refused += _option_objections(mount, spec)
-        given = edits.get("hooks")
+            refused += _source_objections(mount, spec, world)
+        given = block.get("hooks")
         if given:
             for stage in dict.fromkeys(item["hookName"] for item in given):
                 _check_stage(stage, spec, findings)
-            hardened = [hooks.harden(item, spec, findings, refused) for item in given]
-            origin = {**origin, "edits": {**edits, "hooks": hardened}}  # noqa: PLW2901  # the plan itself stays
-        imposed.origins.append(origin)
+            block["hooks"] = [hooks.harden(item, spec, findings, refused) for item in given]
+        imposed.origins.append({**origin, "edits": block})
     imposed.findings = findings
     return imposed, refused
 
@@ -173,6 +178,33 @@ def _option_objections(mount: Json, spec: str) -> list[Finding]:
             continue
         text = f"the option {option!r} of the mount at {mount['containerPath']} {objection}"
         return [Finding("MOUNT_OPTION", text, path=spec)]
+    return []
+
+
+def _bound(mount: Json) -> Json:
+    """The mount as a bind mount, where it is a path of the host and only its options do not say so.
+
+    Many specs have `type: bind` or no type at all, and count on it; the low-level runtime would look for a file system
+    of that name ("no such device").
+    """
+    options = mount.get("options") or ()
+    if mount["hostPath"].startswith("/") and edits.lacks_bind(mount.get("type"), options):
+        return {**mount, "options": [*options, "rbind"]}
+    return mount
+
+
+def _source_objections(mount: Json, spec: str, world: World) -> list[Finding]:
+    source, target = mount["hostPath"], mount["containerPath"]
+    options = mount.get("options") or ()
+    if edits.lacks_bind(mount.get("type"), options):
+        text = (
+            f"the mount at {target} has neither a file system as its type nor an absolute path of the host: {source!r}"
+        )
+        return [Finding("MOUNT_OPTION", text, path=spec)]
+    # A relative source lies in the bundle, which is none of a spec's business.
+    if source.startswith("/") and edits.is_bind(options) and world.is_missing(source):
+        text = f"{source} is missing on the host, which the spec mounts at {target}"
+        return [Finding("MOUNT_MISSING", text, path=spec)]
     return []
 
 

@@ -6,6 +6,7 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
     lstat, stat        what lies at a path                readlink   the text of a symbolic link
     read               status and text of a small file    getxattr   an extended attribute
     access             whether we may execute a file      index      whether an index counts
+    missing            whether a path leads nowhere
     environ            a variable of the call             content    whether a file could be read
     settings, specs    the configuration; the edits behind device names
     podman             which podman calls
@@ -19,6 +20,7 @@ from files is left for the next create by `save`, which is no part of a decision
 
 from __future__ import annotations
 
+import errno
 import posix
 
 from shim.base.findings import CdiError, internal
@@ -45,6 +47,7 @@ _MAX_CONTENT = 4 * 1024 * 1024  # bytes: the longest command line or environment
 _STATUS = ("st_mode", "st_ino", "st_dev", "st_uid", "st_gid", "st_size", "st_rdev", "st_mtime_ns", "st_ctime_ns")
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 _EINVAL = 22
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class Status:
@@ -100,6 +103,10 @@ class World:
     def is_executable(self, path: str) -> bool:
         """Whether this process may execute the file, by its effective ids (access(2), X_OK)."""
         return bool(self._ask("access", path))
+
+    def is_missing(self, path: str) -> bool:
+        """Whether a path leads nowhere, links followed; False where that cannot be seen."""
+        return bool(self._ask("missing", path))
 
     def read(self, path: str) -> tuple[Status, str]:
         """The status and the text of a small file, which is no link; text "" unless it is a regular file.
@@ -293,6 +300,15 @@ def _numbers(status: posix.stat_result) -> list[int]:
     return [getattr(status, name) for name in _STATUS]
 
 
+def _is_missing(path: str) -> bool:
+    """No Status: what is mounted may change all the time, and a decision must not hang on that."""
+    try:
+        posix.stat(path)
+    except OSError as error:
+        return error.errno in _NOWHERE
+    return False
+
+
 def _read(path: str) -> tuple[list[int], str]:
     flags = posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_NOCTTY
     fd = posix.open(path, flags)
@@ -322,6 +338,7 @@ _LOOKS: dict[str, Callable[[Any], Any]] = {
     "readlink": posix.readlink,
     "getxattr": lambda argument: posix.getxattr(*argument).hex(),
     "access": lambda path: posix.access(path, posix.X_OK, effective_ids=True),
+    "missing": _is_missing,
     "read": _read,
     "environ": lambda name: posix.environ.get(name.encode(), b"").decode("utf-8", "surrogateescape"),
 }

@@ -151,6 +151,41 @@ def test_validate_reports_every_fault_at_once(shim: Any) -> None:
     assert all(one["level"] == "ERROR" and one["remedy"] for one in found)
 
 
+def test_b1_validate_warns_of_a_mount_that_is_no_bind_mount_with_its_line(shim: Any, trusted_path: Path) -> None:
+    """Such a spec was called valid, and runc failed on it with "no such device"."""
+    text = """cdiVersion: "0.6.0"
+kind: acme.example/gpu
+containerEdits:
+  mounts:
+  - {hostPath: /usr, containerPath: /a, options: [ro, bind]}
+  - {hostPath: /usr, containerPath: /b, options: [ro]}
+devices:
+- name: "0"
+  containerEdits:
+    mounts:
+    - {hostPath: /usr, containerPath: /c, type: bind}
+    - {hostPath: tmpfs, containerPath: /d, type: tmpfs}
+"""
+    specs = _write(trusted_path, gpu=text)
+    for path in (specs / "gpu.yaml", specs):
+        done = shim("cdi", "validate", path, "-o", "json")
+        assert done.returncode == 0
+        found = json.loads(done.stdout)[str(specs / "gpu.yaml")]
+        assert [(one["id"], one["level"], one["line"]) for one in found] == [
+            ("MOUNT_NOT_BOUND", "WARNING", 6),
+            ("MOUNT_NOT_BOUND", "WARNING", 11),
+        ]
+
+
+def test_b22_validate_warns_of_a_class_of_one_letter(shim: Any) -> None:
+    """It is valid; but the CDI library of containerd 2.3.4 panics on it, so that containerd does not start."""
+    devices = '[{"name": "0", "containerEdits": {"env": ["A=b"]}}]'
+    text = f'{{"cdiVersion": "0.6.0", "kind": "gid.com/KLASS", "devices": {devices}}}'
+    [found] = json.loads(shim("cdi", "validate", "-", "-o", "json", stdin=text.replace("KLASS", "x")).stdout)["-"]
+    assert (found["id"], found["level"], found["line"]) == ("KIND_SHORT", "WARNING", 1)
+    assert shim("cdi", "validate", "-", stdin=text.replace("KLASS", "xy")).stderr == ""
+
+
 def test_validate_reads_standard_input(shim: Any) -> None:
     assert shim("cdi", "validate", "-", stdin=GPU).returncode == 0
     assert "SPEC_SYNTAX" in shim("cdi", "validate", "-", stdin="").stderr

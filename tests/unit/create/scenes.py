@@ -62,6 +62,8 @@ DEVICES: dict[str, Json] = {
     "open-program": _hook("HERE/open/program"),
     "proc": _mounts("/proc/x", "/ok", "/sys/y"),
     "root": _mounts("/"),
+    "unbound": _mounts("/data", type="bind"),
+    "missing": _mounts("/data", hostPath="/usr/share/shim-test-gone"),
     "shared": _mounts("/data", options=["rshared"]),
     "comma": _mounts("/data", options=["ro,rshared"]),
 }
@@ -324,6 +326,8 @@ CASES: dict[str, Case] = {
     "a class of the cache": Case(asking("cache")),
     "mounts into the kernel's file systems": Case(asking("proc"), ids="TARGET_FORBIDDEN TARGET_FORBIDDEN"),
     "a mount in place of the root": Case(asking("root"), ids="TARGET_FORBIDDEN"),
+    "a mount that is no bind mount by its options": Case(asking("unbound")),
+    "a mount of a path that is missing": Case(asking("missing"), ids="MOUNT_MISSING"),
     "a mount with shared propagation": Case(asking("shared"), ids="MOUNT_OPTION"),
     "a mount option with a comma": Case(asking("comma"), ids="MOUNT_OPTION"),
     # hooks

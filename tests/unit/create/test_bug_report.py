@@ -98,7 +98,7 @@ def test_so_the_control_finds_what_is_personal(explained: Explained) -> None:
 
 def test_what_a_device_depends_on_stays_in_a_private_report(explained: Explained) -> None:
     """Among them what is there already, which is found by equal paths and variables."""
-    mounts = [{"destination": "/usr/share", "source": "/usr/share", "type": "bind"}]
+    mounts = [{"destination": "/usr/share", "source": "/usr/share", "type": "bind", "options": ["bind"]}]
     config = asking("0", mounts=mounts) | {"process": {"env": ["GPU=0", "NVIDIA_VISIBLE_DEVICES=all", "X=y"]}}
     _, explanation = explained(Case(config))
     made = bug_report.make(explanation, private=True)

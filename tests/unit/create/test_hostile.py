@@ -50,14 +50,14 @@ REFUSED: dict[str, tuple[Json, Json, str]] = {
         "HOOK_UNTRUSTED",
     ),
     "a hook that is missing": ({"hooks": [{"hookName": "createContainer", "path": "/usr/no"}]}, {}, "HOOK_MISSING"),
-    "a mount over proc": ({"mounts": [{"hostPath": "/a", "containerPath": "/proc/1"}]}, {}, "TARGET_FORBIDDEN"),
+    "a mount over proc": ({"mounts": [{"hostPath": "/usr", "containerPath": "/proc/1"}]}, {}, "TARGET_FORBIDDEN"),
     "a node that leads upwards": (
         {"deviceNodes": [{"path": "/dev/../etc/x", "hostPath": "/dev/null"}]},
         {},
         "TARGET_FORBIDDEN",
     ),
     "a mount that comes back": (
-        {"mounts": [{"hostPath": "/a", "containerPath": "/a", "options": ["rshared"]}]},
+        {"mounts": [{"hostPath": "/usr", "containerPath": "/a", "options": ["rshared"]}]},
         {},
         "MOUNT_OPTION",
     ),

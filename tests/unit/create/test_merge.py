@@ -266,3 +266,14 @@ def test_everything_of_the_plan_is_there(plan: Plan, config: Json) -> None:
     assert places >= set(targets.items())
     for path, node in nodes.items():
         assert (devices[path]["major"], devices[path]["minor"]) == (node["major"], node["minor"])
+
+
+def test_b1_a_mount_that_an_engine_added_and_nobody_can_make_gives_way_to_ours() -> None:
+    """An engine's own CDI adds a mount as the spec has it: without `rbind` the container would not start for it."""
+    asked = {"hostPath": "/opt/a", "containerPath": "/opt/a", "options": ["rbind"]}
+    plan = Plan([], [{"spec": "/etc/cdi/x", "device": "0", "edits": {"mounts": [asked]}}])
+    theirs = {"destination": "/opt/a", "source": "/opt/a", "type": "bind"}
+    added = {"destination": "/opt/a", "source": "/opt/a", "options": ["rbind"]}
+    assert merge.add(plan, {"mounts": [theirs]})["mounts"] == [added]
+    usable = {**theirs, "options": ["bind"]}
+    assert merge.add(plan, {"mounts": [usable]})["mounts"] == [usable]

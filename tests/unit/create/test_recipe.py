@@ -56,6 +56,7 @@ ASKED = {
     "a user namespace and a renamed node": {"settings", "specs", "environ", "lstat", "read"},
     "an interface": {"settings", "specs", "environ", "stat", "read"},
     "hooks without root": {"settings", "specs", "environ", "lstat", "stat", "readlink", "read", "access"},
+    "a mount of a path that is missing": {"settings", "specs", "environ", "missing"},
     "a foreign hook": {"settings", "specs", "environ", "lstat", "stat", "readlink", "access"},
 }
 
@@ -139,7 +140,7 @@ for scene in json.load(sys.stdin):
     traces.append([[], str(again.refusal or "")])
 json.dump(traces, sys.stdout)
 """
-PATHS = ("lstat", "stat", "readlink", "read", "content", "getxattr", "access", "index")  # kinds of questions
+PATHS = ("lstat", "stat", "readlink", "read", "content", "getxattr", "access", "missing", "index")  # kinds of questions
 WATCHED = ("/etc/", "/dev/", "/sys/", "/proc/", "/run/")
 TRACED = [
     "an annotation",

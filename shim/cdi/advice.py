@@ -1,0 +1,58 @@
+"""Advice: what is valid in a spec and will not work everywhere. Cold.
+
+No reader refuses a spec for it, so `parse` does not look for it; `shim cdi validate` warns, with lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shim.base.findings import Finding
+from shim.cdi.edits import lacks_bind
+from shim.cdi.names import quoted, split_kind
+from shim.cdi.spec import examine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Json = dict[str, Any]
+    Path = tuple[str | int, ...]
+
+
+def warnings(data: bytes, path: str = "") -> list[Finding]:
+    """What is to be said of a valid spec; nothing of one with faults, which have to be mended first.
+
+    Arguments:
+        data: the text of the spec file.
+        path: the file it is from, for the findings.
+    """
+    document, faults = examine(data, path)
+    if faults:
+        return []
+    found = list(_found(document))
+    if not found:
+        return []
+    from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec without a warning shall not cost
+
+    text_read = Document(data)
+    return [Finding(id, text, path=path, line=text_read.locate(place)) for id, place, text in found]
+
+
+def _found(document: Json) -> Iterator[tuple[str, Path, str]]:
+    """(id, way to the field, text) of each warning."""
+    _, klass = split_kind(document["kind"])
+    if len(klass) == 1:
+        yield "KIND_SHORT", ("kind",), f"the class {quoted(klass)} has one letter, which CDI 1.1.0 in engines panics on"
+    yield from _mounts(document["containerEdits"], ("containerEdits",))
+    for index, device in enumerate(document["devices"]):
+        yield from _mounts(device["containerEdits"], ("devices", index, "containerEdits"))
+
+
+def _mounts(edits: Json, way: Path) -> Iterator[tuple[str, Path, str]]:
+    for index, mount in enumerate(edits.get("mounts", ())):
+        if lacks_bind(mount.get("type"), mount.get("options", ())):
+            kind = f"type {quoted(mount['type'])}" if mount.get("type") else "no type"
+            text = (
+                f"the mount at {quoted(mount['containerPath'])} has {kind}, and neither bind nor rbind in its options"
+            )
+            yield "MOUNT_NOT_BOUND", (*way, "mounts", index), text
