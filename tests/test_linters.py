@@ -66,7 +66,15 @@ def test_the_analyzer_of_gcc_finds_nothing_in_our_c(tmp_path: Path) -> None:
 def test_every_header_can_be_included_alone() -> None:
     for directory in ("native", "hooks"):
         for header in sorted((TOP / directory).glob("*.h")):
-            include = ["-include", header, "-x", "c", "/dev/null", f"-I{TOP}/native", f"-I{TOP}/hooks"]
+            include: list[str | Path] = [
+                "-include",
+                header,
+                "-x",
+                "c",
+                "/dev/null",
+                f"-I{TOP}/native",
+                f"-I{TOP}/hooks",
+            ]
             _run("gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", *include)
 
 
