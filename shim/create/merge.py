@@ -151,10 +151,14 @@ def _add_mounts(config: Json, bound: list[Json], mounts: list[Json]) -> None:
         for node in bound
     ]
     wanted += [edits.mount(item, userns=userns and not item.get("plain")) for item in mounts]
-    present = {_place(entry) for entry in _entries(config, "mounts") if _can_be_made(entry)}
-    missing = [
-        entry for entry in _last(wanted, lambda entry: clean(entry["destination"])) if _place(entry) not in present
-    ]
+    present = {_place(entry): entry for entry in _entries(config, "mounts")}
+    missing = []
+    for entry in _last(wanted, lambda entry: clean(entry["destination"])):
+        there = present.get(_place(entry))
+        if there is None:
+            missing.append(entry)
+        elif _can_be_made(entry) and not _can_be_made(there):  # the same words, so that ours takes its place
+            missing.append({**entry, "destination": there["destination"]})
     edits.put_mounts(config, missing)
 
 

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Json, Json, Json | None]] = {
         None,
     ),
     "a mount that is there by another text of its paths": (
-        {"mounts": [{"destination": "/opt/a/", "source": "//opt/a"}]},
+        {"mounts": [{"destination": "/opt/a/", "source": "//opt/a", "options": ["bind"]}]},
         {"mounts": [BIND]},
         None,
     ),
