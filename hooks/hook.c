@@ -25,21 +25,41 @@ static int refuse_chmod(const struct root *root, const struct hook_call *call, s
     return fault_say(fault, EPERM, "modes inside a container are not changed by path; give the node's fileMode in the spec");
 }
 
-/* The hooks, in the order in which they run: first the one that mounts, so that the others do not have the right to, then
- * what makes files before what looks for them. */
-static const struct {
-    const char *name;
-    int (*run)(const struct root *root, const struct hook_call *call, struct fault *fault);
-} hooks[] = {
-    {"disable-device-node-modification", hook_device_nodes},
-    {"create-symlinks", hook_create_symlinks},
-    {"enable-cuda-compat", hook_enable_cuda_compat},
-    {"update-ldcache", hook_update_ldcache},
-    {"update-application-profile", hook_application_profile},
-    {"chmod", refuse_chmod},
+/* First the one that mounts, so that the others do not have the right to, then what makes files before what looks for
+ * them. */
+const struct hook hook_table[] = {
+    /* name                              run                          before          makes_libraries, mounts */
+    {"disable-device-node-modification", hook_device_nodes,           HOOK_TREE,      false, true},
+    {"create-symlinks",                  hook_create_symlinks,        HOOK_TREE,      true,  false},
+    {"enable-cuda-compat",               hook_enable_cuda_compat,     HOOK_TREE,      true,  false},
+    {"update-ldcache",                   hook_update_ldcache,         HOOK_LIBRARIES, false, false},
+    {"update-application-profile",       hook_application_profile,    HOOK_NODES,     false, false},
+    {"chmod",                            refuse_chmod,                HOOK_LATER,     false, false},
+    {NULL,                               NULL,                        HOOK_LATER,     false, false},
 };
 
-enum { HOOKS = sizeof hooks / sizeof *hooks };
+#define MEMBER(name) offsetof(struct hook_call, name)
+
+const struct hook_option hook_options[] = {
+    {"folder", HOOK_LIST, MEMBER(folders), false},
+    {"link", HOOK_LIST, MEMBER(links), false},
+    {"cuda-compat-container-root", HOOK_TEXT, MEMBER(compat), false},
+    {"host-driver-version", HOOK_TEXT, MEMBER(driver), false},
+    {"host-cuda-version", HOOK_TEXT, MEMBER(cuda), false},
+    {"settle", HOOK_FLAG, MEMBER(settle), false},
+    {"root", HOOK_TEXT, MEMBER(root), true},
+    {"container-spec", HOOK_TEXT, MEMBER(state), true},
+    {"generator", HOOK_TEXT, MEMBER(generator), true},
+    {"keep-links", HOOK_FLAG, MEMBER(keep_links), true},
+    {"ldconfig-path", HOOK_TEXT, SIZE_MAX, false},  /* no ldconfig is run */
+    {"path", HOOK_TEXT, SIZE_MAX, false},
+    {"mode", HOOK_TEXT, SIZE_MAX, false},
+    {"debug", HOOK_FLAG, SIZE_MAX, false},
+    {"d", HOOK_FLAG, SIZE_MAX, false},
+    {"quiet", HOOK_FLAG, SIZE_MAX, false},
+    {"q", HOOK_FLAG, SIZE_MAX, false},
+    {NULL, HOOK_FLAG, SIZE_MAX, false},
+};
 
 /* What it takes to read and write as the container's root, and what one hook needs for its one mount. */
 static const uint64_t for_files =
@@ -81,86 +101,70 @@ bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor)
     return true;
 }
 
-struct parser {
-    struct hook_call *call;
-    const char *value;      /* of --name=value, or the next word */
-    bool joined;
-};
-
-static int add_word(const char **words, size_t *count, size_t room, const char *word)
+static const struct hook_option *find_option(const char *name)
 {
-    if (*count == room)
+    for (const struct hook_option *option = hook_options; option->name; option++)
+        if (!strcmp(option->name, name))
+            return option;
+    return NULL;
+}
+
+static int add_word(struct hook_words *words, const char *word)
+{
+    if (words->count == HOOK_WORDS)
         return -E2BIG;
-    words[(*count)++] = word;
+    words->items[words->count++] = word;
     return 0;
 }
 
-/* Options with a value: 1 when one was taken, 0 for a name that is none of them. */
-static int take_value(struct parser *parser, const char *name)
+/* Puts an option into the call; VALUE: what follows it, NULL for nothing. */
+static int take_option(struct hook_call *call, const struct hook_option *option, const char *value)
 {
-    struct hook_call *call = parser->call;
-    const char *ignored = NULL;  /* the vendor's, without a meaning here: no ldconfig is run */
-    const struct {
-        const char *name;
-        const char **to;
-    } options[] = {{"root", &call->root}, {"container-spec", &call->state}, {"generator", &call->generator},
-                   {"cuda-compat-container-root", &call->compat}, {"host-driver-version", &call->driver},
-                   {"host-cuda-version", &call->cuda}, {"ldconfig-path", &ignored}, {"path", &ignored}, {"mode", &ignored},
-                   {"folder", NULL}, {"link", NULL}};
-
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        if (strcmp(options[i].name, name))
-            continue;
-        if (!parser->value)
-            return -EINVAL;
-        int rc = 0;
-        if (options[i].to)
-            *options[i].to = parser->value;
-        else if (*name == 'f')
-            rc = add_word(call->folders, &call->folder_count, HOOK_WORDS, parser->value);
-        else
-            rc = add_word(call->links, &call->link_count, HOOK_WORDS, parser->value);
-        return rc ? rc : 1;
+    if (option->form != HOOK_FLAG && !value)
+        return -EINVAL;
+    call->unusual |= option->unusual;
+    if (option->member == SIZE_MAX)
+        return 0;
+    char *member = (char *)call + option->member;
+    switch (option->form) {
+    case HOOK_FLAG:
+        *(bool *)(void *)member = true;
+        return 0;
+    case HOOK_TEXT:
+        *(const char **)(void *)member = value;
+        return 0;
+    case HOOK_LIST:
+        return add_word((struct hook_words *)(void *)member, value);
     }
-    return 0;
-}
-
-static int take_flag(struct hook_call *call, const char *name)
-{
-    if (!strcmp(name, "settle"))
-        call->settle = true;
-    else if (!strcmp(name, "keep-links"))
-        call->keep_links = true;
-    else if (strcmp(name, "debug") && strcmp(name, "quiet") && strcmp(name, "d") && strcmp(name, "q"))
-        return -ENOENT;
-    return 0;
+    return -EINVAL;
 }
 
 /* Reads one option, which begins at argv[*at]; an unknown one of the vendor's form is passed over with its value. */
-static int take_option(struct hook_call *call, int argc, char *const argv[], int *at, struct fault *fault)
+static int read_option(struct hook_call *call, int argc, char *const argv[], int *at, struct fault *fault)
 {
     char name[64];
     const char *word = argv[*at] + 1 + (argv[*at][1] == '-');
     size_t length = strcspn(word, "=");
     bool joined = word[length] == '=';
     const char *next = *at + 1 < argc ? argv[*at + 1] : NULL;
-    struct parser parser = {.call = call, .value = joined ? word + length + 1 : next, .joined = joined};
+    const char *shown = argv[*at];
 
     if (length >= sizeof name)
-        return fault_say(fault, EINVAL, "option %s is too long", argv[*at]);
+        return fault_say(fault, EINVAL, "option %s is too long", shown);
     memcpy(name, word, length);
     name[length] = 0;
-    int rc = take_value(&parser, name);
-    if (rc < 0)
-        return fault_say(fault, -rc, rc == -E2BIG ? "more than 512 times option %s" : "option %s needs a value", argv[*at]);
-    if (rc > 0)
-        *at += !joined;
-    else if (take_flag(call, name)) {
-        if (!call->vendor)
-            return fault_say(fault, EINVAL, "unknown option %s", argv[*at]);
-        call->passed_over = true;
+    const struct hook_option *option = find_option(name);
+    if (!option && !call->vendor)
+        return fault_say(fault, EINVAL, "unknown option %s", shown);
+    if (!option) {
+        call->unusual = true;
         *at += !joined && next && *next != '-';
+        return 0;
     }
+    int rc = take_option(call, option, joined ? word + length + 1 : next);
+    if (rc)
+        return fault_say(fault, -rc, rc == -E2BIG ? "more than 512 times option %s" : "option %s needs a value", shown);
+    *at += option->form != HOOK_FLAG && !joined;
     return 0;
 }
 
@@ -169,9 +173,11 @@ int hook_parse(int argc, char *const argv[], int first, struct hook_call *call, 
     for (int at = first; at < argc; at++) {
         int rc = 0;
         if (argv[at][0] == '-' && argv[at][1])
-            rc = take_option(call, argc, argv, &at, fault);
-        else if (add_word(call->names, &call->name_count, HOOK_NAMES, argv[at]))
+            rc = read_option(call, argc, argv, &at, fault);
+        else if (call->name_count == HOOK_NAMES)
             rc = fault_say(fault, E2BIG, "more than 16 hooks");
+        else
+            call->names[call->name_count++] = argv[at];
         if (rc)
             return rc;
     }
@@ -196,26 +202,32 @@ static bool asked(const struct hook_call *call, const char *name)
     return false;
 }
 
-static void name_unknown(const struct hook_call *call)
+static const struct hook *find_hook(const char *name)
+{
+    for (const struct hook *hook = hook_table; hook->name; hook++)
+        if (!strcmp(hook->name, name))
+            return hook;
+    return NULL;
+}
+
+static void warn_of_unknown(const struct hook_call *call)
 {
     for (size_t i = 0; i < call->name_count; i++) {
-        bool known = false;
-        for (size_t j = 0; j < HOOKS; j++)
-            known |= !strcmp(hooks[j].name, call->names[i]);
         struct fault fault;
-        if (!known) {
-            fault_say(&fault, ENOSYS, "no hook of this name is known; it is passed over");
-            say("warning", call->names[i], &fault);
-        }
+        if (find_hook(call->names[i]))
+            continue;
+        fault_say(&fault, ENOSYS, "no hook of this name is known; it is passed over");
+        say("warning", call->names[i], &fault);
     }
 }
 
 int run_hook(const char *name, const struct root *root, const struct hook_call *call, struct fault *fault)
 {
-    for (size_t i = 0; i < HOOKS; i++)
-        if (!strcmp(hooks[i].name, name))
-            return cover_verdict(root, hooks[i].run(root, call, fault), fault);
-    return fault_say(fault, ENOSYS, "no hook of this name is known");
+    const struct hook *hook = find_hook(name);
+
+    if (!hook)
+        return fault_say(fault, ENOSYS, "no hook of this name is known");
+    return cover_verdict(root, hook->run(root, call, fault), fault);
 }
 
 static int open_target(struct hook_call *call, struct root *root, struct fault *fault)
@@ -246,20 +258,31 @@ static int open_target(struct hook_call *call, struct root *root, struct fault *
     return 0;
 }
 
-static int run(const struct hook_call *call, const struct root *root)
+static bool mounts(const struct hook_call *call)
+{
+    for (const struct hook *hook = hook_table; hook->name; hook++)
+        if (hook->mounts && asked(call, hook->name))
+            return true;
+    return false;
+}
+
+/* MAY_MOUNT: the process has the right to mount still, and gives it up before the first hook that needs none. */
+static int run(const struct hook_call *call, const struct root *root, bool may_mount)
 {
     int status = 0;
 
-    for (size_t i = 0; i < HOOKS; i++) {
+    for (const struct hook *hook = hook_table; hook->name; hook++) {
         struct fault fault = {0};
-        if (!asked(call, hooks[i].name))
+        if (!asked(call, hook->name))
             continue;
-        int rc = hooks[i].run(root, call, &fault);
-        if (hooks[i].run == hook_device_nodes && drop_privileges(for_files))
-            return 1;
-        if (!rc)
+        if (may_mount && !hook->mounts) {
+            may_mount = false;
+            if (drop_privileges(for_files))
+                return 1;
+        }
+        if (!hook->run(root, call, &fault))
             continue;
-        say(call->root ? "error" : "warning", hooks[i].name, &fault);
+        say(call->root ? "error" : "warning", hook->name, &fault);
         status = call->root ? 1 : 0;
     }
     return status;
@@ -277,14 +300,14 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
         say("error", call.name_count ? call.names[0] : "?", &fault);
         return 2;
     }
-    name_unknown(&call);
+    warn_of_unknown(&call);
     int rc = open_target(&call, &root, &fault);
     if (rc == -ENOSYS && !call.root) {
         say("warning", call.names[0], &fault);  /* this kernel gives us no safe way to write: nothing is written */
         return 0;
     }
     if (!rc) {
-        rc = drop_privileges(asked(&call, "disable-device-node-modification") ? for_files | for_mounts : for_files);
+        rc = drop_privileges(mounts(&call) ? for_files | for_mounts : for_files);
         if (rc)
             fault_set(&fault, -rc, "cannot give up privileges");
     }
@@ -292,7 +315,7 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
         say("error", call.names[0], &fault);
         return 1;
     }
-    int status = run(&call, &root);
+    int status = run(&call, &root, mounts(&call));
     root_close(&root);
     return status;
 }

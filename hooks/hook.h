@@ -9,14 +9,18 @@
 
 enum { HOOK_WORDS = 512, HOOK_NAMES = 16 };
 
-/* A command line of `shim hook` or of the vendor's hook program. */
+/* The values of an option that may be given several times. */
+struct hook_words {
+    const char *items[HOOK_WORDS];
+    size_t count;
+};
+
+/* A command line of `shim hook` or of the vendor's hook program; hook_options says which option is in which member. */
 struct hook_call {
     const char *names[HOOK_NAMES];
     size_t name_count;
-    const char *folders[HOOK_WORDS];
-    const char *links[HOOK_WORDS];
-    size_t folder_count, link_count;
-    struct ld_source *sources;    /* what will be mounted, when the hook's work is done before the container is made */
+    struct hook_words folders, links;
+    struct ld_source *sources;    /* before the container is made: what will be mounted, or its device nodes */
     size_t source_count;
     const char *root;             /* --root: work on this tree, outside of a container's start */
     const char *state;            /* --container-spec: the state's file, NULL or "-": stdin */
@@ -25,8 +29,37 @@ struct hook_call {
     const char *bundle;           /* of the container that is being started, NULL with --root */
     int elsewhere;                /* as in ld_options */
     bool settle, keep_links, vendor;
-    bool passed_over;             /* an option of the vendor's form that is unknown */
+    bool unusual;                 /* some option is one that no start of a container needs, or an unknown one */
 };
+
+/* What it takes to do a hook's work before the container is made. */
+enum hook_before {
+    HOOK_LATER,      /* it cannot be done */
+    HOOK_TREE,       /* the image's files: what will be mounted is neither read nor replaced */
+    HOOK_LIBRARIES,  /* also the libraries that will be mounted, as `sources`, and what the hooks before it made */
+    HOOK_NODES,      /* the device nodes that the container gets, as `sources`; nothing is done without one */
+};
+
+struct hook {
+    const char *name;
+    int (*run)(const struct root *root, const struct hook_call *call, struct fault *fault);
+    enum hook_before before;
+    bool makes_libraries;         /* it may add files, or directories, that a hook with HOOK_LIBRARIES must see */
+    bool mounts;                  /* it needs the right to mount */
+};
+
+/* All hooks in C, in the order in which they run in one process; a row without a name ends the table. */
+extern const struct hook hook_table[];
+
+struct hook_option {
+    const char *name;
+    enum hook_form { HOOK_FLAG, HOOK_TEXT, HOOK_LIST } form;
+    size_t member;                /* offset in struct hook_call, SIZE_MAX: the vendor's, without a meaning here */
+    bool unusual;
+};
+
+/* All options of hooks, ended likewise. A hook passes over those of others, as the vendor's program does. */
+extern const struct hook_option hook_options[];
 
 /*
  * Whether a command line is a call of hooks that are C.

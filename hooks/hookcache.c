@@ -123,8 +123,8 @@ static int update_musl(const struct root *root, const char *arch, const struct h
     if (before < 0)
         return fault_set(fault, -before, "cannot read %s", path);
     int rc = 0;
-    for (size_t i = 0; !rc && i < call->folder_count; i++)
-        rc = add_folder(list, sizeof list, call->folders[i]);
+    for (size_t i = 0; !rc && i < call->folders.count; i++)
+        rc = add_folder(list, sizeof list, call->folders.items[i]);
     if (!rc && strlen(list) != (size_t)before)
         rc = root_replace(&owner, path, list, strlen(list), mode);
     return rc ? fault_set(fault, -rc, "cannot write %s", path) : 0;
@@ -136,8 +136,8 @@ static int update(const struct root *root, const struct hook_call *call, bool li
 {
     /* A start must leave nothing for the next one to do. With --root the result is what one run of ldconfig makes. */
     const struct ld_options options = {
-        .folders = call->folders,
-        .folder_count = call->folder_count,
+        .folders = call->folders.items,
+        .folder_count = call->folders.count,
         .sources = call->sources,
         .source_count = call->source_count,
         .generator = call->generator,
@@ -178,7 +178,7 @@ int hook_update_ldcache(const struct root *root, const struct hook_call *call, s
         if (rc)
             return fault_set(fault, -rc, "cannot make /etc");
     }
-    for (unsigned i = 0; i < loaders.musl_count && call->folder_count; i++) {
+    for (unsigned i = 0; i < loaders.musl_count && call->folders.count; i++) {
         int musl = update_musl(root, loaders.musl[i], call, rc ? NULL : fault);
         rc = rc ? rc : musl;
     }

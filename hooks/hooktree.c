@@ -50,8 +50,8 @@ int hook_create_symlinks(const struct root *root, const struct hook_call *call, 
 {
     int first = 0;
 
-    for (size_t i = 0; i < call->link_count; i++) {
-        int rc = create_symlink(root, call->links[i], first ? NULL : fault);
+    for (size_t i = 0; i < call->links.count; i++) {
+        int rc = create_symlink(root, call->links.items[i], first ? NULL : fault);
         if (!first)
             first = rc;
     }

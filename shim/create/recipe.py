@@ -190,9 +190,9 @@ def _edit(question: Question, imposed: Plan, world: World, heard: Heard | None) 
     if any(origin["edits"].get("netDevices") for origin in imposed.origins):
         edited = _with_interfaces(edited, imposed, question, world)
     if question.verb == "restore" and edited != question.config and has_hooks(imposed):
-        from shim.create import fold  # late, with the C core: it knows which hooks are known
+        from shim.create import hook_entries  # late, with the C core: it has the table of hooks
 
-        edited = fold.without(edited, question.config, imposed, question.launcher, world)
+        edited = hook_entries.without_known(edited, question.config, imposed, question.launcher, world)
     if question.verb == "restore" and edited != question.config:
         text = f"the checkpoint asks for {', '.join(imposed.devices)}, which its container was not created with"
         raise CdiError([Finding("RESTORE_UNTRUSTED", text)])
@@ -218,12 +218,13 @@ def _foldable(question: Question, imposed: Plan, world: World, whose: str) -> li
     if not has_hooks(imposed):
         return []
     try:
-        from shim.create import fold  # late, with the C core: most plans have no hooks
+        from shim.create import known_hooks  # late, with the C core: most plans have no hooks
     except (ImportError, SyntaxError):  # such as a C module of another Python; the hooks themselves need none
         return []
-    if fold.obstacle(question.config, question.low):
+    if known_hooks.obstacle(question.config, question.low):
         return []
-    return [item for _, item in fold.new(imposed, question.config) if fold.is_foldable(item, question, world, whose)]
+    new = [item for _, item in known_hooks.new(imposed, question.config)]
+    return [item for item in new if known_hooks.is_foldable(item, question, world, whose)]
 
 
 def _refusal(refused: list[Finding]) -> CdiError:

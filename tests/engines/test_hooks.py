@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Result, Sandbox
-
-from shim.hooks import ldcache
+from unit.native import ldcache
 
 pytestmark = pytest.mark.engine
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from security import evilroot
 from security.stage import Outcome, Stage
-
-from shim.hooks import core
+from unit.native.calls import hook_call
 
 Runner = Callable[[Stage, Sequence[str]], Outcome]
 
@@ -39,17 +38,8 @@ def before_the_mounts(stage: Stage, hooks: Sequence[str]) -> Outcome:
 def _fold(stage: Stage, hooks: Sequence[str], covers: list[tuple[str, str, bool]]) -> Outcome:
     said = []
     for hook in hooks:
-        words = _words([hook])
-        pairs = list(zip(words[::2], words[1::2], strict=True))
         try:
-            core.run_hook(
-                hook,
-                str(stage.root),
-                folders=[value for name, value in pairs if name == "--folder"],
-                links=[value for name, value in pairs if name == "--link"],
-                covers=covers,
-                driver=next((value for name, value in pairs if name == "--host-driver-version"), ""),
-            )
+            hook_call(hook, *_words([hook])).run(hook, str(stage.root), covers=covers)
         except OSError as error:
             said.append(f"shim: warning: hook {hook}: {error}\n")
     return Outcome(0, "", "".join(said), 0)

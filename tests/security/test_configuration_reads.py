@@ -20,10 +20,9 @@ from engines.harness import programs
 from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
 from engines.harness.sandbox import Sandbox
 from security.stage import SHIM
+from unit.native import calls, ldcache
 from unit.native.elves import library
 from unit.native.trees import CONF, Entry, build, picture
-
-from shim.hooks import core, ldcache
 
 TEXT = "/secret-of-the-volume"  # a line that each of the readers would take
 MUSL: dict[str, Entry] = {"lib/ld-musl-x86_64.so.1": "", "opt/gpu/libg.so.1": library("libg.so.1")}
@@ -217,7 +216,7 @@ def test_a_cache_is_read_on_the_image_s_own_mount_only(tmp_path: Path, place: st
     """Its last text, which says whose ldconfig made it, is copied into the new one."""
     old = build(tmp_path / "old", {})
     text = "ldconfig (TEXT) stable release version 2.41"
-    core.update_ldcache(str(old), generator=text)
+    calls.update_ldcache(str(old), generator=text)
     cache = (old / "etc/ld.so.cache").read_bytes()
     link = "-> /volume/cache" if place == "a volume" else "-> /opt/cache"
     container = Mounted(tmp_path / "x", {"etc/ld.so.cache": link, "opt/cache": cache}, {"cache": cache})

@@ -10,8 +10,7 @@ import pytest
 from security import evilroot
 from security.runners import RUNNERS, Runner
 from security.stage import MEMORY, Outcome, Stage
-
-from shim.hooks import ldcache
+from unit.native import ldcache
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.native import calls, ldcache
 from unit.native.elves import library
 from unit.native.trees import CONF, Entry, build, picture
 
@@ -19,7 +20,6 @@ from shim.config.settings import KNOWN, OFF, OURS
 from shim.create import fold, merge
 from shim.create.invocation import Invocation
 from shim.create.world import World
-from shim.hooks import core, ldcache
 
 SHIM = str(Path(sys.executable).parent / "shim")
 LIB = "usr/lib/x86_64-linux-gnu"
@@ -261,9 +261,10 @@ def test_mounts_are_made_one_after_the_other(tmp_path: Path) -> None:
     """The image's link leads a mount to the libraries, unless an earlier mount hides the link."""
     root = build(tmp_path / "root", {**LIBC, "srv/v": f"-> /{LIB}"})
     covers = [("/srv", "", False), ("/srv/v", "", False)]
-    core.run_hook("update-ldcache", str(root), folders=[f"/{LIB}"], covers=covers)
+    call = calls.hook_call("update-ldcache", "--folder", f"/{LIB}")
+    call.run("update-ldcache", str(root), covers=covers)
     with pytest.raises(OSError, match=f"/{LIB} will be covered by a mount"):
-        core.run_hook("update-ldcache", str(root), folders=[f"/{LIB}"], covers=covers[::-1])
+        call.run("update-ldcache", str(root), covers=covers[::-1])
 
 
 def test_a_directory_of_the_plan_is_searched_where_the_host_has_it(scene: Scene) -> None:
@@ -525,7 +526,7 @@ def test_the_hook_that_covers_the_driver_s_parameters_stays_where_they_ask_for_i
     script += f"echo 'ModifyDeviceFiles: {setting}' > /proc/driver/nvidia/params"
     words = [*LDCACHE, "disable-device-node-modification"]
     folded, done = fold_apart(scene, words, script)
-    assert done == ["update-ldcache", "disable-device-node-modification"][: 2 - setting]
+    assert done == ["disable-device-node-modification", "update-ldcache"][setting:], "in the order of one process"
     rest = ["shim", "hook", *LDCACHE[2:], "disable-device-node-modification"]
     assert args(folded) == ([rest] if setting else [])
 

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from unit.native import models
-
-from shim.hooks import core
+from unit.native import calls, models
 
 TRACES: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data/engine-traces.json").read_text())
 
@@ -320,7 +318,7 @@ CASES: list[tuple[str, str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("runtime", "line", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_command_lines(runtime: str, line: str, expected: dict[str, Any]) -> None:
-    call = core.parse_call(line.split(), runtime)
+    call = calls.parse_call(line.split(), runtime)
     found = {name: getattr(call, name) for name in expected}
     if "argv" in found:
         found["argv"] = " ".join(found["argv"])
@@ -338,11 +336,11 @@ def test_command_lines(runtime: str, line: str, expected: dict[str, Any]) -> Non
     ],
 )
 def test_the_name_of_the_runtime_tells_its_grammar(path: str, runtime: str) -> None:
-    assert core.grammar_of(path) == runtime
+    assert calls.grammar_of(path) == runtime
 
 
 def test_bytes_that_are_no_text_survive() -> None:
-    call = core.parse_call(["runc", "create", "-b", "/\udcff", "--device", "\udcfe", "x"], "runc")
+    call = calls.parse_call(["runc", "create", "-b", "/\udcff", "--device", "\udcfe", "x"], "runc")
     assert (call.bundle, call.devices, call.argv[-1]) == ("/\udcff", ["\udcfe"], "x")
 
 
@@ -389,23 +387,23 @@ def test_every_printed_option_is_known(runtime: str, verb: str, option: str, tak
     """An option that takes a value swallows the word behind it; one that takes none leaves it to be what it is."""
     if option.lstrip("-") in {"help", "h", "?", "usage", "version", "v", "V"}:
         asked = {"exec": [verb, "-p", "p", option], "update": [verb, "-r", "-", option], "": [option, "create"]}
-        call = core.parse_call([runtime, *asked.get(verb, [verb, option]), "x"], runtime)
+        call = calls.parse_call([runtime, *asked.get(verb, [verb, option]), "x"], runtime)
         assert (call.injects, call.process, call.resources) == (False, "", "")
     elif verb == "exec":
-        call = core.parse_call([runtime, verb, option, "x", "-p", "p", "y"], runtime)
+        call = calls.parse_call([runtime, verb, option, "x", "-p", "p", "y"], runtime)
         assert (call.id, call.process) == (("y", "p") if takes_value else ("x", ""))
     elif verb == "update":
-        call = core.parse_call([runtime, verb, option, "-r", "y", "x"], runtime)
+        call = calls.parse_call([runtime, verb, option, "-r", "y", "x"], runtime)
         said = ("-r" if takes_value else "y") if option in {"-r", "--resources"} else "" if takes_value else "y"
         assert (call.id, call.resources) == ("x", said)
     elif verb == "restore":  # what it swallows is the end of the options
-        call = core.parse_call([runtime, verb, option, "--", "--root", "y", "x"], runtime)
+        call = calls.parse_call([runtime, verb, option, "--", "--root", "y", "x"], runtime)
         assert call.root == ("y" if takes_value and runtime == "runc" else "")
     elif verb:
-        call = core.parse_call([runtime, verb, option, "--device", "x", "y"], runtime)
+        call = calls.parse_call([runtime, verb, option, "--device", "x", "y"], runtime)
         assert call.devices == ([] if takes_value else ["x"])
     else:
-        call = core.parse_call([runtime, option, "run", "create", "x"], runtime)
+        call = calls.parse_call([runtime, option, "run", "create", "x"], runtime)
         assert (call.verb, call.unknown) == ("create" if takes_value else "run", "")
 
 
@@ -422,7 +420,7 @@ def test_no_installed_runtime_has_a_device_option_of_its_own() -> None:
 def test_recorded_calls_of_engines(trace: dict[str, Any], runtime: str) -> None:
     """Engines call both runtimes alike, so each grammar must understand every recorded call."""
     argv = trace["argv"]
-    call = core.parse_call(argv, runtime)
+    call = calls.parse_call(argv, runtime)
     creates = trace["subcommand"] in {"create", "run"}
     assert call.verb == (trace["subcommand"] or "")
     assert (call.injects, call.unknown, call.devices, call.argv) == (creates, "", [], argv)
@@ -565,7 +563,7 @@ def agree(argv: list[str], runtime: str, accepted: models.Accepted | None) -> No
     """What the model's runtime accepts, the C grammar reads in the same way."""
     if accepted is None:
         return
-    call = core.parse_call(argv, runtime)
+    call = calls.parse_call(argv, runtime)
     assert (call.verb, call.at, call.unknown) == (accepted.verb, accepted.at, "")
     said = accepted.values
     assert call.injects == (accepted.verb not in {"exec", "update"})
@@ -588,9 +586,9 @@ def test_a_device_in_front_of_the_verb_changes_nothing_else(data: st.DataObject,
     accepted = model(argv)
     if accepted is None:
         return
-    without = core.parse_call(argv, runtime)
+    without = calls.parse_call(argv, runtime)
     for place in {1, accepted.at} if argv[accepted.at - 1] != "--" else {1}:
-        call = core.parse_call([*argv[:place], *ours, *argv[place:]], runtime)
+        call = calls.parse_call([*argv[:place], *ours, *argv[place:]], runtime)
         assert call.devices == ["a/b=c", *without.devices]
         for name in ("argv", "verb", "bundle", "config", "id", "root", "log", "log_format", "injects", "unknown"):
             assert getattr(call, name) == getattr(without, name), name
@@ -686,7 +684,7 @@ def test_real_runc_opens_the_bundle_that_the_grammar_names(
 ) -> None:
     opened = _bundle_opened("runc", argv, tmp_path_factory.getbasetemp())
     if opened is not None:
-        assert core.parse_call(argv, "runc").bundle == opened
+        assert calls.parse_call(argv, "runc").bundle == opened
 
 
 @pytest.mark.engine
@@ -697,7 +695,7 @@ def test_real_crun_opens_the_bundle_that_the_grammar_names(
 ) -> None:
     opened = _bundle_opened("crun", argv, tmp_path_factory.getbasetemp())
     if opened is not None:
-        assert core.parse_call(argv, "crun").bundle == opened
+        assert calls.parse_call(argv, "crun").bundle == opened
 
 
 @pytest.mark.engine
@@ -715,7 +713,7 @@ def test_real_runc_restores_from_the_bundle_that_the_grammar_names(
 ) -> None:
     opened = _bundle_opened("runc", argv, tmp_path_factory.getbasetemp())
     if opened is not None:
-        assert core.parse_call(argv, "runc").bundle == opened
+        assert calls.parse_call(argv, "runc").bundle == opened
 
 
 # --- which container an exec is for -------------------------------------------------------------------------------
@@ -758,7 +756,7 @@ def test_real_runc_looks_for_the_container_that_the_grammar_names(
 ) -> None:
     looked = _exec_container("runc", argv, tmp_path_factory.getbasetemp())
     if looked is not None:
-        assert core.parse_call(argv, "runc").id == looked
+        assert calls.parse_call(argv, "runc").id == looked
 
 
 @pytest.mark.engine
@@ -769,11 +767,11 @@ def test_real_crun_looks_for_the_container_that_the_grammar_names(
 ) -> None:
     looked = _exec_container("crun", argv, tmp_path_factory.getbasetemp())
     if looked is not None:
-        assert core.parse_call(argv, "crun").id == looked
+        assert calls.parse_call(argv, "crun").id == looked
 
 
 @pytest.mark.engine
 @pytest.mark.parametrize("runtime", ["runc", "crun"])
 def test_the_real_runtime_tells_which_container_it_looks_for(runtime: str, tmp_path: Path) -> None:
     argv = ["r", "--root", "r", "exec", "-p", "p", "CAP"]
-    assert _exec_container(runtime, argv, tmp_path) == core.parse_call(argv, runtime).id == "CAP"
+    assert _exec_container(runtime, argv, tmp_path) == calls.parse_call(argv, runtime).id == "CAP"

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.native import calls, ldcache
 from unit.native.elves import library, note
 from unit.native.trees import CONF, Entry, build, picture
 from unit.native.world import PRELOAD
 
-from shim.hooks import core, ldcache
+from shim.hooks import core
 
 SHIM = Path(sys.executable).parent / "shim"
 LIBRARY: dict[str, Entry] = {"etc/ld.so.conf": CONF, "opt/gpu/libg.so.1.1": library("libg.so.1")}
@@ -366,7 +367,7 @@ def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, st
     remark = STAYS if stale == "a file" and folder == usr else ""
     assert (done.returncode, done.stderr) == (0, f"shim: warning: hook update-ldcache: {remark}\n" if remark else "")
     before = picture(driver)
-    report = core.update_ldcache(
+    report = calls.update_ldcache(
         str(folded.root),
         [f"/{folder}"],
         sources=pairs,
@@ -455,7 +456,7 @@ def test_directories_below_what_will_be_mounted(
     )
     good(done)
     sources = [(path, str(driver / part)) for path, part in mounts]
-    core.update_ldcache(str(folded.root), folders, sources=sources, settle=True, one_mount=True, owner=(0, 0))
+    calls.update_ldcache(str(folded.root), folders, sources=sources, settle=True, one_mount=True, owner=(0, 0))
     assert picture(folded.root) == picture(hooked.root), name
     assert len(folded.names()) > 0
 
@@ -473,7 +474,7 @@ def test_an_image_sees_nothing_beside_what_is_lent(tmp_path: Path) -> None:
     )
     conf = "/opt/driver\n/opt/driver/../secret\n/opt/driver/out\n/opt/driver/out/../../secret\n"
     root = build(tmp_path / "root", {"etc/ld.so.conf": conf})
-    core.update_ldcache(str(root), sources=[("/opt/driver", f"{host}/driver")], one_mount=True)
+    calls.update_ldcache(str(root), sources=[("/opt/driver", f"{host}/driver")], one_mount=True)
     keys = [entry.key for entry in ldcache.decode((root / "etc/ld.so.cache").read_bytes()).entries]
     assert keys == ["libg.so.1"]
 
@@ -487,24 +488,17 @@ def test_each_hook_can_be_done_before_the_container_is_made(tmp_path: Path) -> N
     names = ["create-symlinks", "enable-cuda-compat", "update-ldcache", "update-application-profile"]
     words = ["--folder", "/opt/gpu", "--link", "libg.so.1::/opt/gpu/libg.so", "--host-driver-version", "550.1"]
     good(hooked.hook("hook", *names, *words, "--cuda-compat-container-root", "/opt/compat"))
+    call = calls.hook_call(*names, *words, "--cuda-compat-container-root", "/opt/compat")
     for name in names:
-        core.run_hook(
-            name,
-            str(folded.root),
-            folders=["/opt/gpu"],
-            links=["libg.so.1::/opt/gpu/libg.so"],
-            driver="550.1",
-            compat="/opt/compat",
-            owner=(4000, 4000),
-        )
+        call.run(name, str(folded.root), owner=(4000, 4000))
     assert picture(folded.root) == picture(hooked.root)
 
 
 def test_an_unknown_hook_is_not_done_before(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no hook of this name"):
-        core.run_hook("of-tomorrow", str(build(tmp_path / "root", {})))
-    with pytest.raises(ValueError, match="600 words"):
-        core.run_hook("create-symlinks", str(tmp_path / "root"), links=["a::/b"] * 600)
+        calls.hook_call("of-tomorrow").run("of-tomorrow", str(build(tmp_path / "root", {})))
+    assert core.read_hook(["shim", "hook", "create-symlinks", *["--link", "a::/b"] * 512])
+    assert core.read_hook(["shim", "hook", "create-symlinks", *["--link", "a::/b"] * 513]) is None
 
 
 # --- two hooks at once ---
@@ -761,9 +755,11 @@ def test_a_note_of_a_crafted_library_is_none(tmp_path: Path) -> None:
     file = container.root / "opt/compat/libcuda.so.560.1"
     cuts = [whole[:size] for size in range(0, len(whole), 37)]
     odd = [whole[:at] + b"\xff" * 8 + whole[at + 8 :] for at in [40, 58, *range(len(whole) - 3 * 64, len(whole), 8)]]
+    words = ["--cuda-compat-container-root", "/opt/compat", "--host-driver-version", "550.1"]
+    call = calls.hook_call("enable-cuda-compat", *words)
     for contents in cuts + odd:
         file.write_bytes(contents)
-        core.run_hook("enable-cuda-compat", str(container.root), compat="/opt/compat", driver="550.1")
+        call.run("enable-cuda-compat", str(container.root))
 
 
 @pytest.mark.parametrize("kind", ["a link", "a FIFO", "a directory"])

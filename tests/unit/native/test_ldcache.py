@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from unit.native import calls, ldcache
 from unit.native.elves import AARCH64, I386, X86_64, library
 from unit.native.trees import CONF, Entry, build, picture
-
-from shim.hooks import core, ldcache
 
 LDCONFIG = "/sbin/ldconfig"
 USR = "usr/lib/x86_64-linux-gnu"
@@ -203,7 +202,7 @@ def test_tree_is_as_after_ldconfig(tmp_path: Path, name: str, entries: dict[str,
             (root / "etc").rmdir()
             (root / "etc").symlink_to("/data/etc")
     ldconfig(roots[0])
-    core.update_ldcache(str(roots[1]), threads=threads)
+    calls.update_ldcache(str(roots[1]), threads=threads)
     etc = "data/etc" if name == "/etc may be a link" else "etc"
     assert (roots[1] / etc / "ld.so.cache").read_bytes() == (roots[0] / etc / "ld.so.cache").read_bytes()
     assert picture(roots[1], ("var",)) == picture(roots[0], ("var",))
@@ -218,7 +217,7 @@ def test_many_libraries_are_as_after_ldconfig(tmp_path: Path) -> None:
             entries[f"{USR}/libn{i}.so"] = f"-> libn{i % 97}.so.{i % 3}"
     reference, ours = (build(tmp_path / kind, entries) for kind in ("reference", "ours"))
     ldconfig(reference)
-    report = core.update_ldcache(str(ours))
+    report = calls.update_ldcache(str(ours))
     assert picture(ours, ("var",)) == picture(reference, ("var",))
     assert report.entries == len(cache(ours).entries) > 150
     assert report.links_made > 150
@@ -228,7 +227,7 @@ def test_links_can_be_left_alone(tmp_path: Path) -> None:
     entries: dict[str, Entry] = {f"{USR}/liba.so.1.2": library("liba.so.1"), f"{USR}/libb.so.1": "-> none"}
     reference, ours = (build(tmp_path / kind, entries) for kind in ("reference", "ours"))
     ldconfig(reference, "-X")
-    core.update_ldcache(str(ours), keep_links=True)
+    calls.update_ldcache(str(ours), keep_links=True)
     assert picture(ours, ("var",)) == picture(reference, ("var",))
 
 
@@ -241,7 +240,7 @@ def test_settled_is_as_after_two_runs(tmp_path: Path) -> None:
     once, twice, ours = (build(tmp_path / kind, entries) for kind in ("once", "twice", "ours"))
     for root in (once, twice, twice):
         ldconfig(root)
-    core.update_ldcache(str(ours), settle=True)
+    calls.update_ldcache(str(ours), settle=True)
     assert picture(ours, ("var",)) == picture(twice, ("var",))
     assert "libcuda.so" in lookups(ours)
     assert "libcuda.so" not in lookups(once)
@@ -252,17 +251,17 @@ def test_settled_is_as_after_two_runs(tmp_path: Path) -> None:
 
 def test_a_folder_is_found_and_leaves_one_drop_in(tmp_path: Path) -> None:
     root = build(tmp_path / "root", {"etc/ld.so.conf": CONF, "opt/gpu/libg.so.1.1": library("libg.so.1")})
-    core.update_ldcache(str(root), ["/opt/gpu"])
+    calls.update_ldcache(str(root), ["/opt/gpu"])
     assert lookups(root) == {"libg.so.1": "/opt/gpu/libg.so.1"}
     assert (root / "etc/ld.so.conf.d/00-cdi-shim.conf").read_text() == "/opt/gpu\n"
 
 
 def test_five_runs_leave_what_one_leaves(tmp_path: Path) -> None:
     root = build(tmp_path / "root", {"opt/gpu/libg.so.1.1": library("libg.so.1"), "opt/gpu/libg.so": "-> libg.so.1"})
-    core.update_ldcache(str(root), ["/opt/gpu"], settle=True)
+    calls.update_ldcache(str(root), ["/opt/gpu"], settle=True)
     after_one = picture(root)
     for _ in range(4):
-        core.update_ldcache(str(root), ["/opt/gpu"], settle=True)
+        calls.update_ldcache(str(root), ["/opt/gpu"], settle=True)
     assert picture(root) == after_one
     assert (root / "etc/ld.so.conf").read_text() == CONF
 
@@ -292,7 +291,7 @@ def test_a_folder_is_in_the_cache_when_the_configuration_does_not_include_the_dr
     }
     reference, ours = (build(tmp_path / kind, entries) for kind in ("reference", "ours"))
     ldconfig(reference, "/opt/gpu")
-    core.update_ldcache(str(ours), ["/opt/gpu"])
+    calls.update_ldcache(str(ours), ["/opt/gpu"])
     assert (ours / "etc/ld.so.cache").read_bytes() == (reference / "etc/ld.so.cache").read_bytes(), name
     assert lookups(ours)["libg.so.1"] == "/opt/gpu/libg.so.1"
 
@@ -303,7 +302,7 @@ def test_a_directory_of_drop_ins_that_cannot_be_had_hides_no_folder(tmp_path: Pa
         tmp_path / "root",
         {"etc/ld.so.conf": "/usr/lib\n", "etc/ld.so.conf.d": "a file", "opt/gpu/libg.so.1": library("libg.so.1")},
     )
-    done = core.update_ldcache(str(root), ["/opt/gpu"])
+    done = calls.update_ldcache(str(root), ["/opt/gpu"])
     assert lookups(root) == {"libg.so.1": "/opt/gpu/libg.so.1"}
     assert done.remark.startswith("cannot write /etc/ld.so.conf.d/00-cdi-shim.conf: ")
 
@@ -318,7 +317,7 @@ def test_an_injected_folder_wins_over_the_image(tmp_path: Path) -> None:
             "opt/gpu/libg.so.1": library("libg.so.1"),
         },
     )
-    core.update_ldcache(str(root), ["/opt/gpu"])
+    calls.update_ldcache(str(root), ["/opt/gpu"])
     assert lookups(root) == {"libg.so.1": "/opt/gpu/libg.so.1"}
 
 
@@ -327,7 +326,7 @@ def test_a_folder_that_is_no_line_of_a_configuration_is_refused(tmp_path: Path, 
     root = build(tmp_path / "root", {})
     before = picture(root)
     with pytest.raises(OSError, match="folders for"):
-        core.update_ldcache(str(root), [folder])
+        calls.update_ldcache(str(root), [folder])
     assert picture(root) == before
 
 
@@ -379,7 +378,7 @@ def test_the_root_s_libc_decides(
     tmp_path: Path, name: str, banner: bytes, folder: str, machine: int, generator: str, found: dict[str, str]
 ) -> None:
     root = root_with_libc(tmp_path / "root", banner, folder, machine)
-    assert core.update_ldcache(str(root)).generator == generator, name
+    assert calls.update_ldcache(str(root)).generator == generator, name
     decoded = cache(root)
     assert decoded.generator == generator
     names = {key: value for key, value in lookups(root).items() if not key.startswith("libc.")}
@@ -389,14 +388,14 @@ def test_the_root_s_libc_decides(
 
 def test_without_a_libc_the_root_s_own_cache_decides(tmp_path: Path) -> None:
     root = build(tmp_path / "root", {})
-    core.update_ldcache(str(root), generator=GNU_241)
-    assert core.update_ldcache(str(root)).generator == GNU_241
+    calls.update_ldcache(str(root), generator=GNU_241)
+    assert calls.update_ldcache(str(root)).generator == GNU_241
 
 
 def test_a_text_that_no_ldconfig_writes_is_refused(tmp_path: Path) -> None:
     root = build(tmp_path / "root", {})
     with pytest.raises(OSError, match="no generator"):
-        core.update_ldcache(str(root), generator="ldconfig of yesterday")
+        calls.update_ldcache(str(root), generator="ldconfig of yesterday")
 
 
 # --- what an image may hold against us ---
@@ -417,7 +416,7 @@ def test_a_fifo_holds_nobody_up(tmp_path: Path, place: str) -> None:
         (root / "etc/ld.so.conf").write_text(CONF)
     make_fifo(root / "pipe")
     make_fifo(root / place)
-    core.update_ldcache(str(root), milliseconds=5000)
+    calls.update_ldcache(str(root), milliseconds=5000)
     assert lookups(root) == {"liba.so.1": f"/{USR}/liba.so.1"}
 
 
@@ -432,7 +431,7 @@ def test_a_fifo_holds_nobody_up(tmp_path: Path, place: str) -> None:
 def test_a_circle_of_includes_ends(tmp_path: Path, name: str, lines: dict[str, str]) -> None:
     entries: dict[str, Entry] = {f"etc/ld.so.conf.d/{stem}.conf": text for stem, text in lines.items()}
     root = build(tmp_path / "root", {"etc/ld.so.conf": CONF, **entries, "usr/lib/liba.so.1": library("liba.so.1")})
-    core.update_ldcache(str(root), milliseconds=5000)
+    calls.update_ldcache(str(root), milliseconds=5000)
     assert lookups(root) == {"liba.so.1": "/usr/lib/liba.so.1"}, name
 
 
@@ -447,7 +446,7 @@ def test_a_circle_of_includes_ends(tmp_path: Path, name: str, lines: dict[str, s
 def test_over_a_bound_the_old_cache_stays(tmp_path: Path, name: str, entries: dict[str, Entry]) -> None:
     root = build(tmp_path / "root", {"etc/ld.so.conf": CONF, **entries, "etc/ld.so.cache": "old"})
     with pytest.raises(OSError, match="more than any honest image has"):
-        core.update_ldcache(str(root))
+        calls.update_ldcache(str(root))
     assert (root / "etc/ld.so.cache").read_text() == "old", name
 
 
@@ -467,7 +466,7 @@ def test_more_wildcards_than_directories_anybody_has_are_refused(tmp_path: Path)
     deep = "/".join("d" * 40)
     root = build(tmp_path / "root", {"etc/ld.so.conf": f"include {'/*' * 40}\n", deep: None})
     with pytest.raises(OSError, match="more than any honest image has"):
-        core.update_ldcache(str(root))
+        calls.update_ldcache(str(root))
 
 
 @pytest.mark.parametrize("path", ["/etc/x.conf/", "/etc/x.conf//", "/etc/*.conf/", "/", ""])
@@ -476,7 +475,7 @@ def test_slashes_at_the_end_of_an_include(tmp_path: Path, path: str) -> None:
     entries["opt/liba.so.1"] = library("liba.so.1")
     reference, ours = (build(tmp_path / kind, entries) for kind in ("reference", "ours"))
     ldconfig(reference)
-    core.update_ldcache(str(ours))
+    calls.update_ldcache(str(ours))
     assert picture(ours, ("var",)) == picture(reference, ("var",))
 
 
@@ -525,7 +524,7 @@ def naive_update(root: Path, folder: str) -> None:
 
 
 @pytest.mark.parametrize("style", ["absolute", "relative", "by way of /proc"])
-@pytest.mark.parametrize("update", [core.update_ldcache, naive_update])
+@pytest.mark.parametrize("update", [calls.update_ldcache, naive_update])
 @pytest.mark.parametrize(("place", "target"), [case[1:] for case in OUTSIDE], ids=[case[0] for case in OUTSIDE])
 def test_a_link_out_of_the_root_changes_nothing_outside(
     tmp_path: Path, place: str, target: str, update: object, style: str
@@ -547,7 +546,7 @@ def test_a_link_out_of_the_root_changes_nothing_outside(
         if update is naive_update:
             naive_update(root, "/usr/lib")
         else:
-            core.update_ldcache(str(root), ["/usr/lib"])
+            calls.update_ldcache(str(root), ["/usr/lib"])
     except OSError:
         pass  # refusing is a good answer too
     assert (picture(outside) != before) == (update is naive_update)
@@ -557,16 +556,16 @@ def test_the_system_s_own_root_is_refused_by_any_name(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/")
     for path in ("/", "//", "/etc/..", f"{tmp_path}/link/."):
         with pytest.raises(OSError, match="this system's own root"):
-            core.update_ldcache(path)
+            calls.update_ldcache(path)
     with pytest.raises(OSError, match="cannot open the root"):
-        core.update_ldcache(f"{tmp_path}/link")
+        calls.update_ldcache(f"{tmp_path}/link")
 
 
 def test_a_huge_sparse_library_costs_nothing(tmp_path: Path) -> None:
     root = build(tmp_path / "root", {"usr/lib/liba.so.1": library("liba.so.1"), "usr/lib/libb.so.1": b""})
     os.truncate(root / "usr/lib/liba.so.1", 10 << 30)
     os.truncate(root / "usr/lib/libb.so.1", 10 << 30)
-    core.update_ldcache(str(root), milliseconds=5000)
+    calls.update_ldcache(str(root), milliseconds=5000)
     assert lookups(root) == {"liba.so.1": "/usr/lib/liba.so.1"}
 
 
@@ -579,7 +578,7 @@ def test_a_huge_sparse_library_costs_nothing(tmp_path: Path) -> None:
 @settings(max_examples=500)
 def test_patterns_match_like_the_shell_s(pattern: str, name: str) -> None:
     hidden = name.startswith(".") and not pattern.startswith(".")
-    assert core.matches(pattern, name) == (fnmatch.fnmatchcase(name, pattern) and not hidden)
+    assert calls.matches(pattern, name) == (fnmatch.fnmatchcase(name, pattern) and not hidden)
 
 
 @pytest.mark.parametrize(
@@ -599,8 +598,8 @@ def test_patterns_match_like_the_shell_s(pattern: str, name: str) -> None:
     ],
 )
 def test_brackets_and_escapes(pattern: str, good: str, bad: str) -> None:
-    assert core.matches(pattern, good)
-    assert not core.matches(pattern, bad)
+    assert calls.matches(pattern, good)
+    assert not calls.matches(pattern, bad)
 
 
 @pytest.mark.parametrize(
@@ -608,7 +607,7 @@ def test_brackets_and_escapes(pattern: str, good: str, bad: str) -> None:
     [("*a" * 60 + "b", "a" * 200), ("*" + "[[:" * 1360, "[" * 254 + "x"), ("*" + "[" * 4090, "[" * 255)],
 )
 def test_a_pattern_of_many_wildcards_is_quick(pattern: str, name: str) -> None:
-    assert not core.matches(pattern, name)
+    assert not calls.matches(pattern, name)
 
 
 # --- the reader ---
@@ -622,7 +621,7 @@ def test_the_reader_says_what_the_writer_wrote(tmp_path: Path) -> None:
             "usr/lib/glibc-hwcaps/x86-64-v3/liba.so.1": library("liba.so.1", isa=4),
         },
     )
-    core.update_ldcache(str(root), generator=DEBIAN_236)
+    calls.update_ldcache(str(root), generator=DEBIAN_236)
     decoded = cache(root)
     assert decoded.generator == DEBIAN_236
     assert [(entry.value, entry.hwcaps, entry.hwcap >> 32 & 0x3FF) for entry in decoded.entries] == [
@@ -633,7 +632,7 @@ def test_the_reader_says_what_the_writer_wrote(tmp_path: Path) -> None:
 
 def test_no_cut_of_a_cache_is_read_beyond_its_end(tmp_path: Path) -> None:
     root = build(tmp_path / "root", {f"usr/lib/lib{c}.so.1": library(f"lib{c}.so.1") for c in string.ascii_lowercase})
-    core.update_ldcache(str(root))
+    calls.update_ldcache(str(root))
     whole = (root / "etc/ld.so.cache").read_bytes()
     assert len(ldcache.decode(whole).entries) == 26
     for size in range(len(whole)):

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from unit.native import calls
 
 from shim.config.settings import Settings
-from shim.hooks import core
 from shim.hooks._core import ffi, lib
 
 PREFIX = "cdi.k8s.io/"
@@ -76,7 +76,7 @@ CASES: list[tuple[str, bytes, bool]] = [
 
 @pytest.mark.parametrize(("config", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_bytes(config: bytes, expected: bool) -> None:
-    assert core.asks(config) is expected
+    assert calls.asks(config) is expected
     assert expected or not finds_request(config)
 
 
@@ -108,13 +108,13 @@ WITH_NEEDLES: list[tuple[str, list[str], str, bool]] = [
     ("needles", "text", "expected"), [c[1:] for c in WITH_NEEDLES], ids=[c[0] for c in WITH_NEEDLES]
 )
 def test_needles(needles: list[str], text: str, expected: bool) -> None:
-    assert core.asks(text.encode(), [needle.encode() for needle in needles]) is expected
+    assert calls.asks(text.encode(), [needle.encode() for needle in needles]) is expected
 
 
 def test_the_needle_without_a_configuration_is_the_annotation_prefix() -> None:
     assert Settings().needles() == (PREFIX,)
     for text in ("{}", PREFIX, '"a\\/b"', '"\\u0063"', '"\\u0041"'):
-        assert core.asks(text.encode()) == core.asks(text.encode(), [PREFIX.encode()])
+        assert calls.asks(text.encode()) == calls.asks(text.encode(), [PREFIX.encode()])
 
 
 def test_the_built_in_needles_are_those_of_every_source() -> None:
@@ -126,7 +126,7 @@ def test_the_built_in_needles_are_those_of_every_source() -> None:
 @pytest.mark.engine
 def test_a_bundle_fresh_from_runc_asks_for_nothing(tmp_path: Path) -> None:
     subprocess.run(["runc", "spec"], cwd=tmp_path, check=True)
-    assert not core.asks((tmp_path / "config.json").read_bytes())
+    assert not calls.asks((tmp_path / "config.json").read_bytes())
 
 
 # --- mutated configurations ---------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def mutated(draw: st.DrawFn, keys: st.SearchStrategy[str] = KEYS) -> bytes:
 @example(b'{"\\u0063\\u0064\\u0069.\\u006b8s.io/":1}')
 def test_the_scan_never_misses_what_python_finds(config: bytes) -> None:
     if finds_request(config):
-        assert core.asks(config)
+        assert calls.asks(config)
 
 
 NEEDLE_TEXT = st.text(
@@ -219,7 +219,7 @@ def test_the_scan_misses_no_needle_however_it_is_spelled(data: st.DataObject, ne
     )
     config = data.draw(mutated(around.map("".join)))
     if any(needle in text for needle in needles for text in texts_of(config)):
-        assert core.asks(config, [needle.encode() for needle in needles])
+        assert calls.asks(config, [needle.encode() for needle in needles])
 
 
 @settings(max_examples=500, deadline=None)
@@ -229,4 +229,4 @@ def test_nothing_that_an_encoder_writes_asks_by_itself(annotations: dict[str, st
     text = json.dumps({"annotations": annotations})
     for char in "<>&":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    assert not core.asks(text.encode())
+    assert not calls.asks(text.encode())
