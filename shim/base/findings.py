@@ -40,6 +40,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "DEVICE_NAME": (ERROR, "a device is named VENDOR/CLASS=NAME, for example nvidia.com/gpu=0"),
     "ANNOTATION_INVALID": (ERROR, "the value is a comma-separated list of VENDOR/CLASS=NAME without spaces"),
     "NODE_UNUSABLE": (ERROR, "check that the driver is loaded and that the spec is fresh"),
+    "NODE_PHANTOM": (
+        WARNING,
+        "check that the driver is loaded, and write the spec anew, best without numbers: they change at a reboot",
+    ),
     "DEVNUM_STALE": (WARNING, "write the spec anew: the driver was loaded again since it was generated"),
     "REQUEST_ORIGIN": (ERROR, "ask with --device, which only the client or the administrator can write"),
     "REQUEST_IGNORED": (WARNING, "ask with --device, which only the client or the administrator can write"),

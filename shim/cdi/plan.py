@@ -191,13 +191,15 @@ def _blocks(served: list[tuple[ServingSpec, str | None]]) -> list[Block]:
 
 
 def _complete(node: Json, spec: str, numbers: str, lookup: Lookup, findings: list[Finding]) -> Json:
-    """The node with type, numbers and mode. Raises NodeError; adds DEVNUM_STALE to `findings`."""
+    """The node with type, numbers and mode. Raises NodeError; adds DEVNUM_STALE and NODE_PHANTOM to `findings`."""
     host_path = node.get("hostPath") or node["path"]
     host = lookup(host_path)
     if host is None or not host[0]:
         if not _is_full(node):
             raise _unusable(spec, host_path, host)
         resolved = dict(node)
+        if numbers == DISK and node["type"] != "p":
+            findings.append(_phantom(node, spec, host_path, host))
     elif numbers == DISK:
         resolved = _by_disk(node, host, spec, findings)
     else:
@@ -255,6 +257,14 @@ def _unusable(spec: str, host_path: str, host: Node | None) -> NodeError:
         rule, what = "node-not-a-device", "is no device (a link is not followed)"
     text = f"the device node {host_path} of the host {what}"
     return NodeError(host_path, Finding("NODE_UNUSABLE", text, path=spec, rule=rule))
+
+
+def _phantom(node: Json, spec: str, host_path: str, host: Node | None) -> Finding:
+    """The warning of a node that exists in the spec only."""
+    what = "is not on the host" if host is None else "is no device on the host"
+    given = f"{node['type']} {node.get('major', 0)}:{node.get('minor', 0)}"
+    text = f"{host_path} {what}, so the container gets whatever device has the numbers of the spec, {given}"
+    return Finding("NODE_PHANTOM", text, path=spec, rule="node-stat" if host is None else "node-not-a-device")
 
 
 _KINDS = {"b": "block device", "c": "character device", "p": "named pipe"}

@@ -16,7 +16,7 @@ Source: user_namespaces(7); OCI runtime specification, "User namespace mappings"
 
 from __future__ import annotations
 
-from shim.base.findings import Finding
+from shim.base.findings import CdiError, Finding
 from shim.base.paths import clean
 from shim.cdi import edits
 from shim.cdi.plan import Plan
@@ -105,6 +105,8 @@ def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Pla
     Returns:
         a plan with translated groups, in which nodes to be bind-mounted have the member `bind`, and mounts that must
         not be idmapped the member `plain`; with more findings.
+    Raises:
+        CdiError: NODE_UNUSABLE, where a node is missing that the low-level runtime would mount.
     """
     uids, gids = Ids(config, "uid", world, proc), Ids(config, "gid", world, proc)
     is_host = uids.own.is_whole()
@@ -113,7 +115,7 @@ def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Pla
     for origin in plan.origins:
         block = dict(origin["edits"])
         if block.get("deviceNodes"):
-            block["deviceNodes"] = [_bound(node) for node in block["deviceNodes"]]
+            block["deviceNodes"] = [_bound(node, origin["spec"], world) for node in block["deviceNodes"]]
         if block.get("mounts") and not is_host:
             block["mounts"] = [{**mount, "plain": True} for mount in block["mounts"]]
         if block.get("additionalGids"):
@@ -129,8 +131,13 @@ def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Pla
     return adapted
 
 
-def _bound(node: Json) -> Json:
+def _bound(node: Json, spec: str, world: World) -> Json:
+    """The node as it can be bind-mounted. Raises CdiError, NODE_UNUSABLE: the host has none."""
     host_path = node.get("hostPath")
+    source = host_path or node["path"]
+    if world.node(source) is None:
+        text = f"the device node {source} is not on the host, and in a user namespace none can be made by numbers"
+        raise CdiError([Finding("NODE_UNUSABLE", text, path=spec, rule="node-stat")])
     if host_path and clean(host_path) != clean(node["path"]):
         return {**node, "bind": True}
     return node

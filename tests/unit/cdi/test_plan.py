@@ -64,44 +64,44 @@ C = {"type": "c", "major": 195, "minor": 7, "fileMode": 0o660}
 FULL = {"type": "c", "major": 1}
 P = {"type": "p", "fileMode": 0o640}
 
-# What it is, the node of the spec without its path, its path, by "spec", by "disk" (None: the same), whether "disk"
-# reports the numbers as stale. A text in place of a node is the rule of the error.
-NODES: list[tuple[str, Json, str, Json | str, Json | str | None, bool]] = [
-    ("only a path", {}, "/dev/c", C, None, False),
-    ("the host path counts", {"hostPath": "/dev/c"}, "/dev/x", C, None, False),
-    ("a mode that is given stays, 0 too", {"fileMode": 0}, "/dev/c", {**C, "fileMode": 0}, None, False),
-    ("a pipe has no numbers", {}, "/dev/p", P, None, False),
-    ("an absent node with all given", FULL, "/dev/no", FULL, None, False),
-    ("an absent node without type", {"major": 1}, "/dev/no", "node-stat", None, False),
-    ("an absent pipe", {"type": "p"}, "/dev/no", {"type": "p"}, None, False),
-    ("a directory", {}, "/dev/dir", "node-not-a-device", None, False),
-    ("a directory, all given", FULL, "/dev/dir", FULL, None, False),
-    ("another type", {"type": "b"}, "/dev/c", "node-type-mismatch", None, False),
-    ("type u on a character device", {"type": "u"}, "/dev/c", "node-type-mismatch", C, False),
-    ("other numbers", {**FULL, "minor": 8}, "/dev/c", {**FULL, "minor": 8, "fileMode": 0o660}, C, True),
-    ("the same major without minor", {"type": "c", "major": 195}, "/dev/c", {**C, "minor": None}, C, True),
-    ("the same numbers", C, "/dev/c", C, None, False),
-    ("numbers without type", {"major": 9, "minor": 8}, "/dev/c", {**C, "major": 9, "minor": 8}, C, True),
-    ("major 0 is no major", {"type": "c", "major": 0, "minor": 5}, "/dev/c", C, None, False),
+# What it is, the node of the spec without its path, its path, by "spec", by "disk" (None: the same), of which "disk"
+# warns. A text in place of a node is the rule of the error.
+NODES: list[tuple[str, Json, str, Json | str, Json | str | None, str]] = [
+    ("only a path", {}, "/dev/c", C, None, ""),
+    ("the host path counts", {"hostPath": "/dev/c"}, "/dev/x", C, None, ""),
+    ("a mode that is given stays, 0 too", {"fileMode": 0}, "/dev/c", {**C, "fileMode": 0}, None, ""),
+    ("a pipe has no numbers", {}, "/dev/p", P, None, ""),
+    ("an absent node with all given", FULL, "/dev/no", FULL, None, "NODE_PHANTOM"),
+    ("an absent node without type", {"major": 1}, "/dev/no", "node-stat", None, ""),
+    ("an absent pipe", {"type": "p"}, "/dev/no", {"type": "p"}, None, ""),
+    ("a directory", {}, "/dev/dir", "node-not-a-device", None, ""),
+    ("a directory, all given", FULL, "/dev/dir", FULL, None, "NODE_PHANTOM"),
+    ("another type", {"type": "b"}, "/dev/c", "node-type-mismatch", None, ""),
+    ("type u on a character device", {"type": "u"}, "/dev/c", "node-type-mismatch", C, ""),
+    ("other numbers", {**FULL, "minor": 8}, "/dev/c", {**FULL, "minor": 8, "fileMode": 0o660}, C, "DEVNUM_STALE"),
+    ("the same major without minor", {"type": "c", "major": 195}, "/dev/c", {**C, "minor": None}, C, "DEVNUM_STALE"),
+    ("the same numbers", C, "/dev/c", C, None, ""),
+    ("numbers without type", {"major": 9, "minor": 8}, "/dev/c", {**C, "major": 9, "minor": 8}, C, "DEVNUM_STALE"),
+    ("major 0 is no major", {"type": "c", "major": 0, "minor": 5}, "/dev/c", C, None, ""),
     (
         "all given, another type",
         {"type": "b", "major": 9},
         "/dev/c",
         {"type": "b", "major": 9, "fileMode": 0o660},
         "node-type-mismatch",
-        False,
+        "",
     ),
-    ("a negative major", {"type": "c", "major": -1}, "/dev/no", "node-negative-number", None, False),
-    ("a negative minor", {**FULL, "minor": -1}, "/dev/no", "node-negative-number", None, False),
+    ("a negative major", {"type": "c", "major": -1}, "/dev/no", "node-negative-number", None, ""),
+    ("a negative minor", {**FULL, "minor": -1}, "/dev/no", "node-negative-number", None, ""),
 ]
 
 
 @pytest.mark.parametrize("numbers", ["spec", "disk"])
 @pytest.mark.parametrize(
-    ("given", "path", "by_spec", "by_disk", "stale"), [row[1:] for row in NODES], ids=[row[0] for row in NODES]
+    ("given", "path", "by_spec", "by_disk", "warning"), [row[1:] for row in NODES], ids=[row[0] for row in NODES]
 )
 def test_nodes(
-    given: Json, path: str, by_spec: Json | str, by_disk: Json | str | None, stale: bool, numbers: Any, tmp_path: Path
+    given: Json, path: str, by_spec: Json | str, by_disk: Json | str | None, warning: str, numbers: Any, tmp_path: Path
 ) -> None:
     node = {"path": path, **given}
     found = _found(tmp_path, {"0": {"deviceNodes": [node]}})
@@ -120,8 +120,17 @@ def test_nodes(
     made = plan.make([G0], found, numbers=numbers, lookup=HOST)
     wanted = {**node, **{member: value for member, value in expected.items() if value is not None}}
     assert made.origins[0]["edits"]["deviceNodes"] == [wanted]
-    assert [finding.id for finding in made.findings] == (["DEVNUM_STALE"] if stale and numbers == "disk" else [])
+    assert [finding.id for finding in made.findings] == ([warning] if warning and numbers == "disk" else [])
     assert served[0].devices == before, "the spec itself is not filled in"
+
+
+def test_b2_a_node_that_only_the_spec_has_is_named_with_its_numbers(tmp_path: Path) -> None:
+    """It was made from the spec's numbers, which may be another driver's after a reboot, and nothing was said."""
+    found = _found(tmp_path, {"0": {"deviceNodes": [{"path": "/dev/no", "type": "c", "major": 240, "minor": 1}]}})
+    [warning] = plan.make([G0], found, numbers="disk", lookup=HOST).findings
+    assert (warning.id, warning.level, warning.path) == ("NODE_PHANTOM", "WARNING", f"{tmp_path}/a.json")
+    assert "/dev/no is not on the host" in warning.text
+    assert "c 240:1" in warning.text
 
 
 def test_a_warning_survives_being_written_down(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ DEVICES: dict[str, Json] = {
     "renamed": {"deviceNodes": [{"path": "/dev/gpu0", "hostPath": "/dev/null", "permissions": "rw"}]},
     "stale": {"deviceNodes": [{**NULL, "type": "c", "major": 9, "minor": 9}]},
     "block": {"deviceNodes": [{**NULL, "type": "b", "major": 9, "minor": 9}]},
+    "phantom": {"deviceNodes": [{"path": "/dev/shim-test-gone", "type": "c", "major": 240, "minor": 1}]},
     "gone": {"deviceNodes": [{"path": "/dev/shim-test-gone"}]},
     "regular": {"deviceNodes": [{"path": "/etc/passwd"}]},
     "cache": {"intelRdt": {"closID": "closed"}},
@@ -320,6 +321,10 @@ CASES: dict[str, Case] = {
     # edits
     "a node under another name": Case(asking("renamed")),
     "a node with stale numbers": Case(asking("stale"), ids="DEVNUM_STALE"),
+    "a node that the spec alone has": Case(asking("phantom"), ids="NODE_PHANTOM"),
+    "a node that the spec alone has, in a user namespace": Case(
+        asking("phantom", **_user_namespace((0, 100000, 65536))), ids="NODE_UNUSABLE"
+    ),
     "a node of another type": Case(asking("block"), ids="NODE_UNUSABLE"),
     "a node that is gone": Case(asking("gone"), ids="NODE_UNUSABLE"),
     "a node that is a file": Case(asking("regular"), ids="NODE_UNUSABLE"),
