@@ -39,6 +39,7 @@ MODULES = (
     "shim.config.settings",
     "shim.create",
     "shim.create.annotation_origin",
+    "shim.create.annotation_requests",
     "shim.create.bundle",
     "shim.create.invocation",
     "shim.create.log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -45,15 +45,20 @@ def _nodes(tree: ast.AST, *, with_types: bool) -> Iterator[ast.AST]:
 
 
 def _imported(path: Path, *, with_types: bool = True) -> set[str]:
-    """Modules of ours that a file imports, at once or late, without the leading "shim."."""
+    """What a file imports of ours, at once or late, without the leading "shim."; `a.b` for `from shim.a import b`."""
     names: set[str] = set()
     for node in _nodes(ast.parse(path.read_text()), with_types=with_types):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
-            names.update({node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)})
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
     return {name.removeprefix("shim").lstrip(".") for name in names if name.split(".")[0] == "shim"}
+
+
+def _module(name: str, modules: Mapping[str, object]) -> str:
+    """The module that a name is, or is in; "" for one of shim itself."""
+    return name if name in modules else name.rpartition(".")[0]
 
 
 @pytest.mark.parametrize(("module", "path"), _modules(), ids=lambda value: value if isinstance(value, str) else "")
@@ -114,6 +119,26 @@ def circle(graph: Graph) -> list[str]:
 )
 def test_a_circle_is_found(graph: Graph, expected: set[str]) -> None:
     assert set(circle(graph)) == expected
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Late imports count; those for type checkers do not, since they are never run."""
+    modules = dict(_modules())
+    graph = {
+        module: {_module(name, modules) for name in _imported(path, with_types=False)} - {module, ""}
+        for module, path in modules.items()
+    }
+    assert circle(graph) == []
+
+
+def test_a_late_import_counts_and_one_for_types_does_not(tmp_path: Path) -> None:
+    module = tmp_path / "m.py"
+    module.write_text(
+        "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from shim.cdi import plan\n"
+        "def late():\n    from shim.create import fold\n"
+    )
+    assert _imported(module, with_types=False) == {"create.fold"}
+    assert "cdi.plan" in _imported(module)
 
 
 C_FILES = sorted((*(TOP / "native").glob("*.c"), *(TOP / "hooks").glob("*.c")))

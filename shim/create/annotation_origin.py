@@ -1,4 +1,4 @@
-"""Origin: who could have written the annotations of a config.json decides whether they are requests. HOT.
+"""Origin: who could have written the annotations of a config.json, which decides whether they are requests. HOT.
 
 No annotation identifies an engine: an image, or the author of a Pod, can write every key that an engine writes. What
 identifies the caller is what neither of them can write: the environment of the call, and the process that calls.
@@ -22,9 +22,6 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
-
-    from shim.base.findings import Finding
-    from shim.config.settings import Settings
 
     Json = dict[str, Any]
 
@@ -93,53 +90,6 @@ class Caller:
         return Origin(*self._host.podman("precreate" if self._precreate else "create"))
 
 
-class Heeded:
-    """What counts of the annotations of a config.json.
-
-    Attributes:
-        sandbox: whether this is the sandbox of a pod, which is left alone.
-        annotations: those that are requests.
-        origin: who could have written them, None where that was not asked.
-        findings: about requests that do not count.
-    """
-
-    __slots__ = ("annotations", "findings", "origin", "sandbox")
-
-    def __init__(self) -> None:
-        self.sandbox = False
-        self.annotations: Json = {}
-        self.origin: Origin | None = None
-        self.findings: list[Finding] = []
-
-
-def heed(config: Json, id: str, settings: Settings, caller: Caller) -> Heeded:
-    """Which annotations of a config.json are requests.
-
-    Arguments:
-        config: the decoded config.json.
-        id: the container's id, "" when the call has none.
-        settings: which keys are requests, and whose annotations count.
-        caller: the process that calls.
-    Raises:
-        CdiError: REQUEST_ORIGIN, when an annotation asks that an image may have written.
-    """
-    heeded = Heeded()
-    given = config.get("annotations")
-    if not isinstance(given, dict):
-        return heeded
-    engine = caller.engine(given)
-    heeded.sandbox = is_sandbox(given, id, crio=engine == CRIO)
-    asking = {key: value for key, value in given.items() if key.startswith(settings.annotation_prefixes)}
-    if heeded.sandbox or not asking:
-        return heeded
-    heeded.annotations = asking
-    if engine != CLIENT or any(NERDCTL in key for key in asking):
-        from shim.create import engine_annotations  # late: under containerd and docker all of them count
-
-        engine_annotations.judge(heeded, given, settings, of(given, caller))
-    return heeded
-
-
 def of(annotations: Json, caller: Caller) -> Origin:
     """Who could have written the annotations of a config.json.
 
@@ -155,29 +105,3 @@ def of(annotations: Json, caller: Caller) -> Origin:
     return Origin(
         CLIENT, f"{_CRIO_VARIABLE} is not in the environment of the call, and {MANAGER} not in the annotations"
     )
-
-
-# containerd and CRI-O: the key of what a container is, and the key of the id of its pod's sandbox
-_CONTAINERD = ("io.kubernetes.cri.container-type", "io.kubernetes.cri.sandbox-id")
-_CRIO = ("io.kubernetes.cri-o.ContainerType", "io.kubernetes.cri-o.SandboxID")
-# CRI-O's name of a sandbox: a label, and CRI-O writes labels last, over what the author of the Pod wrote
-_CRIO_NAME, _CRIO_INFRA = "io.kubernetes.container.name", "POD"
-SANDBOX_KEYS = (*_CONTAINERD, *_CRIO, _CRIO_NAME)
-
-
-def is_sandbox(annotations: Json, id: str, *, crio: bool) -> bool:
-    """Whether this is a pod's pause container, in which no one works, though it has the annotations of its pod.
-
-    A type alone says nothing, since an image or a Pod may have written it, and the container would lose the device that
-    its client asked for. What they cannot know is the id that the engine gives to the container.
-
-    Arguments:
-        annotations: all of config.json.
-        id: the container's id, "" when the call has none, as in podman's precreate stage: podman has no such pods.
-        crio: whether CRI-O calls. In a sandbox of CRI-O its Pod can have replaced both keys, to have its own requests
-            count as those of a container.
-    """
-    if crio and annotations.get(_CRIO_NAME) == _CRIO_INFRA:
-        return True
-    type_key, id_key = _CRIO if crio else _CONTAINERD
-    return bool(id) and annotations.get(type_key) == "sandbox" and annotations.get(id_key) == id

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.config.settings import Settings
-    from shim.create.annotation_origin import Heeded, Origin
+    from shim.create.annotation_origin import Origin
 
     Json = dict[str, Any]
 
@@ -37,36 +37,35 @@ _TOLD = 3  # annotations in a text
 _LONGEST = 100  # letters of a value in a text
 
 
-def judge(heeded: Heeded, given: Json, settings: Settings, origin: Origin) -> None:
-    """Take out of the annotations that ask those that do not count, with a finding.
+def judge(asking: Json, given: Json, settings: Settings, origin: Origin) -> tuple[Json, list[Finding]]:
+    """The annotations that count, of those that ask, and what is to be reported about the others.
 
     Arguments:
-        heeded: its annotations are all that ask.
+        asking: annotations that ask.
         given: all annotations of config.json.
         settings: whose annotations count.
         origin: who could have written them.
     Raises:
         CdiError: REQUEST_ORIGIN.
     """
-    heeded.origin = origin
-    asking = heeded.annotations
     if origin.kind == CRIO and settings.pod_annotations == OFF:
-        heeded.annotations, heeded.findings = _of_container(asking, given.get(OWN))
-    elif origin.kind == PODMAN_UNKNOWN and settings.podman_annotations == IGNORE:
+        return _of_container(asking, given.get(OWN))
+    if origin.kind == PODMAN_UNKNOWN and settings.podman_annotations == IGNORE:
         text = f'{_listed(asking)}: sources.podman-annotations is "{IGNORE}", and the image may have written it'
-        heeded.annotations, heeded.findings = {}, [Finding("REQUEST_IGNORED", text)]
-    elif origin.kind == PODMAN_UNKNOWN and settings.podman_annotations != ANY:
+        return {}, [Finding("REQUEST_IGNORED", text)]
+    if origin.kind == PODMAN_UNKNOWN and settings.podman_annotations != ANY:
         text = f"{_listed(asking)}: the image may have written it, as podman before 4.6 copies its annotations, and"
         raise CdiError([Finding("REQUEST_ORIGIN", f"{text} {origin.source}", origin.remedy)])
-    elif origin.kind == CLIENT:
+    if origin.kind == CLIENT:
         labels = {key: value for key, value in asking.items() if NERDCTL in key}
         text = f"{_listed(labels)}: the image may have written it, as nerdctl copies its labels under such keys"
         remedy = f"ask by an annotation whose key does not hold {NERDCTL}"
         raise CdiError([Finding("REQUEST_ORIGIN", text, remedy)])
+    return asking, []
 
 
 def _of_container(asking: Json, own: Any) -> tuple[Json, list[Finding]]:
-    """The annotations that ask and are the container's own, and what is to be said about the others.
+    """The annotations that ask and are the container's own, and what is to be reported about the others.
 
     Arguments:
         asking: annotations that ask.

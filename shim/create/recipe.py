@@ -8,7 +8,7 @@ what was answered. Two rules govern every line: a container that asked for nothi
 that asked never starts without.
 
 Late imports, each in one place: the sources that an image can write to (where one is switched on, or the configuration
-is broken), which annotations count under CRI-O and podman (shim.create.annotation_origin), user namespaces (few
+is broken), which annotations count under CRI-O and podman (shim.create.annotation_requests), user namespaces (few
 containers have one), network interfaces (few specs move any), and the C core (where a plan has hooks), which knows
 what a hook's command line means.
 """
@@ -19,7 +19,7 @@ from shim.base.findings import CdiError, Finding, internal
 from shim.cdi import plan
 from shim.cdi.edits import has_user_namespace
 from shim.config.settings import OFF, Settings
-from shim.create import annotation_origin, merge, request, rules
+from shim.create import annotation_origin, annotation_requests, merge, request, rules
 from shim.create.question import changes
 
 TYPE_CHECKING = False
@@ -118,21 +118,21 @@ def _decide(question: Question, world: World, decision: Decision) -> None:
             raise _config_error(question, question.fault)
         return  # the low-level runtime reports what is wrong with its bundle
     caller = annotation_origin.Caller(world, precreate=question.verb == "precreate")
-    heeded = annotation_origin.heed(question.config, question.id, found, caller)
-    decision.is_sandbox = heeded.sandbox
+    asked = annotation_requests.find(question.config, question.id, found, caller)
+    decision.is_sandbox = asked.is_sandbox
     if decision.is_sandbox:
         return
-    decision.warn(heeded.findings)
+    decision.warn(asked.findings)
     if decision.unreadable:
         from shim.create import unreadable  # late: the configuration is broken
 
         decision.wanted = unreadable.requests(
-            question.config, heeded.annotations, question.devices, found, decision.unreadable
+            question.config, asked.annotations, question.devices, found, decision.unreadable
         )
         if decision.wanted:
             raise decision.unreadable
         return
-    wanted = request.ask(heeded.annotations, question.devices, found.annotation_prefixes, found.default_kind)
+    wanted = request.ask(asked.annotations, question.devices, found.annotation_prefixes, found.default_kind)
     decision.wanted = wanted  # before anything else can fail: it is a request then
     heard = _ask_image(question.config, found, wanted)
     decision.warn(heard.warnings if heard else ())

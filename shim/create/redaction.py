@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from shim.base.paths import clean
 from shim.cdi.annotations import PREFIX
 from shim.config.settings import Settings
-from shim.create.annotation_origin import MANAGER, SANDBOX_KEYS
+from shim.create.annotation_origin import MANAGER
+from shim.create.annotation_requests import SANDBOX_KEYS
 from shim.create.engine_annotations import OWN
 from shim.create.userns import KEEPS_GROUPS
 

@@ -22,7 +22,7 @@ def ask(
     """Collect the qualified names that are asked for.
 
     Arguments:
-        annotations: those that count (shim.create.annotation_origin), None for none.
+        annotations: those that count (shim.create.annotation_requests), None for none.
         options: values of --device; a bare name takes the default kind.
         prefixes: annotation keys that begin with one of these are requests (CDI specification, "Annotations").
         default_kind: VENDOR/CLASS for bare names.

@@ -62,7 +62,7 @@ def requests(
 
     Arguments:
         config: the decoded config.json, of no pod's sandbox.
-        annotations: those that count (shim.create.annotation_origin).
+        annotations: those that count (shim.create.annotation_requests).
         options: values of --device.
         widest: of widest().
         error: why the configuration does not count.

@@ -16,7 +16,7 @@ from unit.create.callers import ID, SANDBOX, conmon, recorded
 
 from shim.base.findings import CdiError
 from shim.config.settings import ANY, IGNORE, Settings
-from shim.create import podman_caller
+from shim.create import annotation_requests, podman_caller
 from shim.create.annotation_origin import (
     CLIENT,
     CRIO,
@@ -24,12 +24,10 @@ from shim.create.annotation_origin import (
     PODMAN,
     PODMAN_UNKNOWN,
     Caller,
-    Heeded,
     Origin,
-    is_sandbox,
     of,
 )
-from shim.create.annotation_origin import heed as heed_config
+from shim.create.annotation_requests import AnnotationRequests, is_sandbox
 from shim.create.engine_annotations import OWN
 from shim.create.world import World
 from shim.host import podman_programs
@@ -64,17 +62,17 @@ OLD = caller(Host(podman=(PODMAN_UNKNOWN, "/usr/bin/podman is podman 4.3.1", "th
 NEW = caller(Host(podman=(PODMAN, "/usr/bin/podman is recorded as podman 5.4.2", "")))
 
 
-def heed(annotations: Any, caller: Any, id: str = ID, **settings: str) -> Heeded:
+def requests(annotations: Any, caller: Any, id: str = ID, **settings: str) -> AnnotationRequests:
     chosen = Settings()
     for name, value in settings.items():
         setattr(chosen, name, value)
-    return heed_config({"annotations": annotations}, id, chosen, caller)
+    return annotation_requests.find({"annotations": annotations}, id, chosen, caller)
 
 
 def refused(annotations: Any, caller: Any, **settings: str) -> tuple[str, str]:
     """Text and remedy of the refusal."""
     with pytest.raises(CdiError) as caught:
-        heed(annotations, caller, **settings)
+        requests(annotations, caller, **settings)
     [finding] = caught.value.findings
     assert finding.id == "REQUEST_ORIGIN"
     return finding.text, finding.remedy
@@ -116,8 +114,8 @@ def test_the_variable_is_read_from_the_environment_of_the_process() -> None:
 
 def test_podman_is_not_asked_for_where_nothing_asks_for_a_device() -> None:
     """The files of /proc and the records are read for a request only."""
-    heeded = heed({MANAGER: "libpod"}, CLIENT_CALLER)
-    assert (heeded.annotations, heeded.origin, heeded.findings) == ({}, None, [])
+    found = requests({MANAGER: "libpod"}, CLIENT_CALLER)
+    assert (found.annotations, found.origin, found.findings) == ({}, None, [])
 
 
 # --- which podman -------------------------------------------------------------------------------------------------
@@ -383,14 +381,14 @@ OWN_CASES: dict[str, tuple[Any, dict[str, str], list[str]]] = {
 @pytest.mark.parametrize(("own", "asking", "counts"), OWN_CASES.values(), ids=OWN_CASES.keys())
 def test_under_crio_counts_what_the_container_itself_has(own: Any, asking: dict[str, str], counts: list[str]) -> None:
     annotations = {**asking, **({} if own is None else {OWN: own})}
-    heeded = heed(annotations, CRIO_CALLER)
-    assert list(heeded.annotations) == counts
+    found = requests(annotations, CRIO_CALLER)
+    assert list(found.annotations) == counts
     ignored = [key for key in asking if key not in counts]
-    assert [finding.id for finding in heeded.findings] == (["REQUEST_IGNORED"] if ignored else [])
-    for finding in heeded.findings:
+    assert [finding.id for finding in found.findings] == (["REQUEST_IGNORED"] if ignored else [])
+    for finding in found.findings:
         assert all(key in finding.text for key in ignored)
         assert 'pod-annotations = "any"' in finding.remedy
-    assert heed(annotations, CRIO_CALLER, pod_annotations=ANY).annotations == asking, "positive control"
+    assert requests(annotations, CRIO_CALLER, pod_annotations=ANY).annotations == asking, "positive control"
 
 
 def test_a_request_of_the_container_that_config_json_does_not_have_is_not_lost() -> None:
@@ -411,24 +409,24 @@ def test_with_an_old_podman_a_container_that_asks_by_annotation_is_refused() -> 
 
 
 def test_the_configuration_can_ignore_or_take_them() -> None:
-    heeded = heed({MANAGER: "libpod", KEY: NAME}, OLD, podman_annotations=IGNORE)
-    assert heeded.annotations == {}
-    assert [finding.id for finding in heeded.findings] == ["REQUEST_IGNORED"]
-    assert KEY in heeded.findings[0].text
-    heeded = heed({MANAGER: "libpod", KEY: NAME}, OLD, podman_annotations=ANY)
-    assert (heeded.annotations, heeded.findings) == ({KEY: NAME}, [])
+    found = requests({MANAGER: "libpod", KEY: NAME}, OLD, podman_annotations=IGNORE)
+    assert found.annotations == {}
+    assert [finding.id for finding in found.findings] == ["REQUEST_IGNORED"]
+    assert KEY in found.findings[0].text
+    found = requests({MANAGER: "libpod", KEY: NAME}, OLD, podman_annotations=ANY)
+    assert (found.annotations, found.findings) == ({KEY: NAME}, [])
 
 
 def test_with_a_new_podman_they_are_the_clients() -> None:
-    heeded = heed({MANAGER: "libpod", KEY: NAME}, NEW)
-    assert (heeded.annotations, heeded.findings) == ({KEY: NAME}, [])
+    found = requests({MANAGER: "libpod", KEY: NAME}, NEW)
+    assert (found.annotations, found.findings) == ({KEY: NAME}, [])
 
 
 def test_a_key_under_which_nerdctl_copies_labels_of_images_is_refused() -> None:
     """nerdctl 2 hands on each label whose key holds `nerdctl/`, and a key that begins as a request may hold it."""
     text, remedy = refused({KEY: NAME, "cdi.k8s.io/nerdctl/x": NAME}, CLIENT_CALLER)
     assert (KEY in text, "cdi.k8s.io/nerdctl/x" in text, "nerdctl/" in remedy) == (False, True, True)
-    assert heed({KEY: NAME, "nerdctl/name": "x"}, CLIENT_CALLER).annotations == {KEY: NAME}
+    assert requests({KEY: NAME, "nerdctl/name": "x"}, CLIENT_CALLER).annotations == {KEY: NAME}
 
 
 def test_a_long_list_of_requests_makes_a_short_text() -> None:
@@ -440,8 +438,8 @@ def test_a_long_list_of_requests_makes_a_short_text() -> None:
 @pytest.mark.parametrize("annotations", [None, [], "x", {}, {"other": "x"}])
 def test_without_a_request_there_is_nothing_to_say(annotations: Any) -> None:
     for one in (CLIENT_CALLER, CRIO_CALLER, Caller(Host(), precreate=True)):
-        heeded = heed(annotations, one)
-        assert (heeded.sandbox, heeded.annotations, heeded.findings) == (False, {}, [])
+        found = requests(annotations, one)
+        assert (found.is_sandbox, found.annotations, found.findings) == (False, {}, [])
 
 
 def test_the_origin_says_what_it_goes_by() -> None:

@@ -18,7 +18,8 @@ from unit.create.callers import ID, SANDBOX, recorded
 from shim.base.findings import CdiError
 from shim.config.settings import ANY, Settings
 from shim.create import image_requests, request
-from shim.create.annotation_origin import PODMAN, PODMAN_UNKNOWN, Caller, heed
+from shim.create.annotation_origin import PODMAN, PODMAN_UNKNOWN, Caller
+from shim.create.annotation_requests import find
 from shim.create.engine_annotations import OWN
 
 NAME = "vendor.test/class=dev0"
@@ -74,10 +75,10 @@ def wanted(engine: Engine, config: Json, *devices: str, **settings: str) -> dict
     chosen = Settings()
     for name, value in settings.items():
         setattr(chosen, name, value)
-    heeded = heed(config, ID, chosen, engine.caller)
-    assert not heeded.sandbox
-    assert {finding.id for finding in heeded.findings} <= {"REQUEST_IGNORED"}
-    found = request.ask(heeded.annotations, devices, chosen.annotation_prefixes, chosen.default_kind)
+    asked = find(config, ID, chosen, engine.caller)
+    assert not asked.is_sandbox
+    assert {finding.id for finding in asked.findings} <= {"REQUEST_IGNORED"}
+    found = request.ask(asked.annotations, devices, chosen.annotation_prefixes, chosen.default_kind)
     image_requests.ask(config, chosen, found)
     return found
 
@@ -262,7 +263,7 @@ def test_a_pod_cannot_pass_its_sandbox_off_as_a_container() -> None:
     }
     config = {"annotations": {**sandbox, **forged}}
     engine = Engine({}, CRIO_CALL)
-    assert heed(config, ID, Settings(), engine.caller).sandbox
+    assert find(config, ID, Settings(), engine.caller).is_sandbox
     del config["annotations"]["io.kubernetes.container.name"]
     assert list(wanted(engine, config)) == [NAME], "positive control: nothing else tells it from a container"
 

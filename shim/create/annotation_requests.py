@@ -1,0 +1,93 @@
+"""Which annotations of a config.json are requests. HOT.
+
+Those whose key begins as the configuration says, unless others than the client and the kubelet could have written them
+(shim.create.annotation_origin), and none in the sandbox of a pod.
+"""
+
+from __future__ import annotations
+
+from shim.create.annotation_origin import CLIENT, CRIO, NERDCTL, of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from shim.base.findings import Finding
+    from shim.config.settings import Settings
+    from shim.create.annotation_origin import Caller, Origin
+
+    Json = dict[str, Any]
+
+
+class AnnotationRequests:
+    """What counts of the annotations of a config.json.
+
+    Attributes:
+        is_sandbox: whether this is the sandbox of a pod, which is left alone.
+        annotations: those that are requests.
+        origin: who could have written them, None where that was not asked.
+        findings: about requests that do not count.
+    """
+
+    __slots__ = ("annotations", "findings", "is_sandbox", "origin")
+
+    def __init__(self) -> None:
+        self.is_sandbox = False
+        self.annotations: Json = {}
+        self.origin: Origin | None = None
+        self.findings: list[Finding] = []
+
+
+def find(config: Json, id: str, settings: Settings, caller: Caller) -> AnnotationRequests:
+    """Which annotations of a config.json are requests.
+
+    Arguments:
+        config: the decoded config.json.
+        id: the container's id, "" when the call has none.
+        settings: which keys are requests, and whose annotations count.
+        caller: the process that calls.
+    Raises:
+        CdiError: REQUEST_ORIGIN, when an annotation asks that an image may have written.
+    """
+    found = AnnotationRequests()
+    given = config.get("annotations")
+    if not isinstance(given, dict):
+        return found
+    engine = caller.engine(given)
+    found.is_sandbox = is_sandbox(given, id, crio=engine == CRIO)
+    asking = {key: value for key, value in given.items() if key.startswith(settings.annotation_prefixes)}
+    if found.is_sandbox or not asking:
+        return found
+    found.annotations = asking
+    if engine != CLIENT or any(NERDCTL in key for key in asking):
+        from shim.create import engine_annotations  # late: under containerd and docker all of them count
+
+        found.origin = of(given, caller)
+        found.annotations, found.findings = engine_annotations.judge(asking, given, settings, found.origin)
+    return found
+
+
+# containerd and CRI-O: the key of what a container is, and the key of the id of its pod's sandbox
+_CONTAINERD = ("io.kubernetes.cri.container-type", "io.kubernetes.cri.sandbox-id")
+_CRIO = ("io.kubernetes.cri-o.ContainerType", "io.kubernetes.cri-o.SandboxID")
+# CRI-O's name of a sandbox: a label, and CRI-O writes labels last, over what the author of the Pod wrote
+_CRIO_NAME, _CRIO_INFRA = "io.kubernetes.container.name", "POD"
+SANDBOX_KEYS = (*_CONTAINERD, *_CRIO, _CRIO_NAME)
+
+
+def is_sandbox(annotations: Json, id: str, *, crio: bool) -> bool:
+    """Whether this is a pod's pause container, in which no one works, though it has the annotations of its pod.
+
+    A type alone says nothing, since an image or a Pod may have written it, and the container would lose the device that
+    its client asked for. What they cannot know is the id that the engine gives to the container.
+
+    Arguments:
+        annotations: all of config.json.
+        id: the container's id, "" when the call has none, as in podman's precreate stage: podman has no such pods.
+        crio: whether CRI-O calls. In a sandbox of CRI-O its Pod can have replaced both keys, to have its own requests
+            count as those of a container.
+    """
+    if crio and annotations.get(_CRIO_NAME) == _CRIO_INFRA:
+        return True
+    type_key, id_key = _CRIO if crio else _CONTAINERD
+    return bool(id) and annotations.get(type_key) == "sandbox" and annotations.get(id_key) == id
