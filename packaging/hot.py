@@ -44,6 +44,7 @@ MODULES = (
     "shim.create.invocation",
     "shim.create.log",
     "shim.create.merge",
+    "shim.create.mounts",
     "shim.create.question",
     "shim.create.recipe",
     "shim.create.record",

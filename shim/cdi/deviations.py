@@ -50,5 +50,11 @@ TABLE: dict[str, str] = {
         "A device node with a negative major or minor number is refused when it is asked for. The reference passes it "
         "on; in the cgroup rule -1 means every number, which opens all devices of the host to the container."
     ),
+    "mounts-in-place": (
+        "A create (not `shim cdi inject`) leaves the mounts of config.json in their order, and puts those of a spec "
+        "in: behind the last that lies at their destination or above it, before the next that lies below it, or at the "
+        "end. The reference sorts the whole list by depth, so that a mount which covers another one on purpose, such "
+        "as a tmpfs over a directory with secrets, comes before it and uncovers it."
+    ),
     "too-large": "A file of more than 4 MiB is not read; the reference has no limit. 1000 devices take 0.6 MiB.",
 }

@@ -281,6 +281,23 @@ def _list(parent: Json, member: str, where: str) -> list[Any]:
     return items
 
 
+def without_first(config: Json, member: str, key: str, entries: list[Json]) -> list[Any]:
+    """The items of a list of config.json without the first that has the text of an entry under `key`, for each entry.
+
+    Raises:
+        CdiError: CONFIG_JSON, when the member is no list.
+    """
+    gone = {entry[key] for entry in entries}
+    kept = []
+    for item in _array(config.get(member), member):
+        text = _member(item, key)
+        if isinstance(text, str) and text in gone:
+            gone.discard(text)
+        else:
+            kept.append(item)
+    return kept
+
+
 def _replaced(items: list[Any], key: str, entries: list[Json], *, stay: bool) -> list[Any]:
     """The items with the entries put in one by one, each in place of the first item with the same text under `key`.
 

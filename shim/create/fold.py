@@ -23,7 +23,7 @@ import posix
 from shim.base.paths import clean
 from shim.cdi import edits
 from shim.config.settings import KNOWN
-from shim.create import known_hooks
+from shim.create import known_hooks, mounts
 from shim.create.hook_entries import is_rest_of, replaced, rest
 from shim.hooks import core
 
@@ -245,7 +245,7 @@ class Container:
         result = dict(config)
         options = ["bind", "ro", "nosuid", "nodev", "noexec", "rprivate"]
         entry = {"destination": _CACHE, "source": self._beside, "type": "bind", "options": options}
-        edits.put_mounts(result, [entry])
+        mounts.put(result, [entry])
         return result
 
 

@@ -13,14 +13,16 @@ that has everything exactly as it is:
     network device  by its name on the host; it stays if it gets our name
 
 Where the plan itself names a node or a mount target twice, the last one counts, as in the reference library. Nodes that
-`userns.adapt` marked `bind` become bind mounts, and keep their cgroup rule; mounts that it marked `plain` are not
-idmapped.
+`userns.adapt` marked `bind` become bind mounts, and keep their cgroup rule; an entry of linux.devices for the same
+path, by an engine or an earlier create, gives way. Mounts that it marked `plain` are not idmapped. Where a mount goes
+among those of config.json is decided in shim.create.mounts.
 """
 
 from __future__ import annotations
 
 from shim.base.paths import clean
 from shim.cdi import edits
+from shim.create import mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +50,12 @@ def add(plan: Plan, config: Json) -> Json:
     blocks = [origin["edits"] for origin in plan.origins]
     nodes = _collect(blocks, "deviceNodes")
     edits.add_env(result, _collect(blocks, "env"))
+    bound = [node for node in nodes if node.get("bind")]
     _add_nodes(result, [node for node in nodes if not node.get("bind")])
+    _take_nodes(result, {clean(node["path"]) for node in bound})
     add_rules(result, nodes)
     edits.add_net_devices(result, _new_net_devices(result, _collect(blocks, "netDevices")))
-    _add_mounts(result, [node for node in nodes if node.get("bind")], _collect(blocks, "mounts"))
+    _add_mounts(result, bound, _collect(blocks, "mounts"))
     edits.add_hooks(result, _new_hooks(result, _collect(blocks, "hooks")))
     edits.set_intel_rdt(result, [block["intelRdt"] for block in blocks if block.get("intelRdt") is not None])
     edits.add_gids(result, _collect(blocks, "additionalGids"))
@@ -102,6 +106,18 @@ def _add_nodes(config: Json, nodes: list[Json]) -> None:
     edits.add_devices(config, missing)
 
 
+def _take_nodes(config: Json, paths: set[str]) -> None:
+    """Take the entries of these paths out of linux.devices: the low-level runtime would make a second mount of each."""
+    devices = _entries(config, "linux", "devices")
+    if not any(clean(str(entry.get("path"))) in paths for entry in devices):
+        return
+    linux = dict(config["linux"])
+    linux["devices"] = [
+        entry for entry in linux["devices"] if not isinstance(entry, dict) or clean(str(entry.get("path"))) not in paths
+    ]
+    config["linux"] = linux
+
+
 def _says_as_much(entry: Json, wanted: Json) -> bool:
     return wanted.keys() <= entry.keys() and all(entry[name] == wanted[name] for name in ("type", "major", "minor"))
 
@@ -139,7 +155,7 @@ def _whole(item: Json) -> str:
 # --- mounts, hooks, network devices ---------------------------------------------------------------------------------
 
 
-def _add_mounts(config: Json, bound: list[Json], mounts: list[Json]) -> None:
+def _add_mounts(config: Json, bound: list[Json], items: list[Json]) -> None:
     userns = edits.has_user_namespace(config)
     wanted = [
         {
@@ -150,7 +166,7 @@ def _add_mounts(config: Json, bound: list[Json], mounts: list[Json]) -> None:
         }
         for node in bound
     ]
-    wanted += [edits.mount(item, userns=userns and not item.get("plain")) for item in mounts]
+    wanted += [edits.mount(item, userns=userns and not item.get("plain")) for item in items]
     present = {_place(entry): entry for entry in _entries(config, "mounts")}
     missing = []
     for entry in _last(wanted, lambda entry: clean(entry["destination"])):
@@ -159,7 +175,7 @@ def _add_mounts(config: Json, bound: list[Json], mounts: list[Json]) -> None:
             missing.append(entry)
         elif _can_be_made(entry) and not _can_be_made(there):  # the same words, so that ours takes its place
             missing.append({**entry, "destination": there["destination"]})
-    edits.put_mounts(config, missing)
+    mounts.put(config, missing)
 
 
 def _can_be_made(entry: Json) -> bool:

@@ -112,6 +112,7 @@ def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Pla
     is_host = uids.own.is_whole()
     adapted = Plan(plan.devices, findings=plan.findings)
     groups: set[int] = set()
+    present = _groups(config)
     for origin in plan.origins:
         block = dict(origin["edits"])
         if block.get("deviceNodes"):
@@ -119,7 +120,9 @@ def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Pla
         if block.get("mounts") and not is_host:
             block["mounts"] = [{**mount, "plain": True} for mount in block["mounts"]]
         if block.get("additionalGids"):
-            block["additionalGids"] = _translate(block["additionalGids"], gids, origin["spec"], adapted.findings)
+            block["additionalGids"] = _translate(
+                block["additionalGids"], gids, present, origin["spec"], adapted.findings
+            )
             groups.update(block["additionalGids"])
         adapted.origins.append({**origin, "edits": block})
     if _keeps_groups(config):
@@ -146,14 +149,26 @@ def _bound(node: Json, spec: str, world: World) -> Json:
 # --- groups ---------------------------------------------------------------------------------------------------------
 
 
-def _translate(numbers: list[int], gids: Ids, spec: str, findings: list[Finding]) -> list[int]:
+def _groups(config: Json) -> list[object]:
+    """The supplementary groups that config.json has."""
+    process = config.get("process")
+    user = process.get("user") if isinstance(process, dict) else None
+    groups = user.get("additionalGids") if isinstance(user, dict) else None
+    return groups if isinstance(groups, list) else []
+
+
+def _translate(numbers: list[int], gids: Ids, present: list[object], spec: str, findings: list[Finding]) -> list[int]:
     translated = []
     for number in numbers:
         inside = gids.container.inside(gids.own.inside(number))
         if inside is None:
-            text = (
-                f"the group {number} of the host is not mapped into the container's user namespace, so it is left out"
-            )
+            text = f"the group {number} of the host is not mapped into the container's user namespace"
+            if number in present:  # an engine's own CDI adds the number untranslated
+                text += (
+                    f": config.json has the number {number} already, and it stays, though it is another group inside"
+                )
+            else:
+                text += ", so it is left out"
             findings.append(Finding("GID_UNMAPPED", text, path=spec))
         else:
             translated.append(inside)

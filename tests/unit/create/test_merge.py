@@ -143,6 +143,21 @@ CASES: dict[str, tuple[Json, Json, Json | None]] = {
             ],
         },
     ),
+    "b7 b25 a node to be bound that linux.devices has, from an engine or an earlier create without a user namespace": (
+        _linux([{"path": "/dev/other"}, {**ENTRY, "path": "/dev//gpu0"}], [RULE]),
+        {"deviceNodes": [{**NODE, "hostPath": "/dev/x", "bind": True}]},
+        {
+            **_linux([{"path": "/dev/other"}], [RULE]),
+            "mounts": [
+                {
+                    "destination": "/dev/gpu0",
+                    "type": "bind",
+                    "source": "/dev/x",
+                    "options": ["bind", "rprivate", "nosuid", "noexec"],
+                }
+            ],
+        },
+    ),
     "nothing, and nothing is asked": ({"x": 1}, {}, None),
 }
 

@@ -91,6 +91,16 @@ def test_the_warning_names_the_group_and_the_spec(tmp_path: Path) -> None:
     assert finding.path == "/etc/cdi/x.json"
 
 
+def test_b7_a_group_that_the_engine_added_is_not_said_to_be_left_out(tmp_path: Path) -> None:
+    """An engine's own CDI adds the host's number untranslated: it stays, and the warning called it left out."""
+    present = _config((0, 100000, 1000), user={"uid": 0, "gid": 0, "additionalGids": [44]})
+    proc = _proc(tmp_path)
+    (finding,) = _adapt({"additionalGids": [44]}, present, proc).findings
+    assert "config.json has the number 44 already, and it stays" in str(finding)
+    (finding,) = _adapt({"additionalGids": [44]}, _config((0, 100000, 1000)), proc).findings
+    assert "so it is left out" in str(finding)
+
+
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 

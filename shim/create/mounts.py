@@ -1,0 +1,76 @@
+"""Mounts: where new mounts go among those that config.json has. Pure. HOT.
+
+The order of config.json is its author's: a mount listed later may cover an earlier one on purpose, a tmpfs over a
+directory with secrets for example. So none of it changes. A new mount goes behind the last one that lies at its
+destination or above it, which would cover it, and then before the first that lies below it, which it would cover; or to
+the end. The reference library sorts the whole list by depth instead (docs/deviations.md, mounts-in-place).
+"""
+
+from __future__ import annotations
+
+from shim.base.paths import clean
+from shim.cdi import edits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, Any]
+
+
+def put(config: Json, entries: list[Json]) -> None:
+    """Put entries of mounts in; the first mount of config.json with the same text as its destination gives way.
+
+    Arguments:
+        config: changed in place; its list of mounts becomes a new one.
+        entries: the new mounts, each with a destination of its own.
+    Raises:
+        CdiError: CONFIG_JSON, when `mounts` is no list.
+    """
+    if not entries:
+        return
+    present = edits.without_first(config, "mounts", "destination", entries)
+    added = sorted(entries, key=lambda entry: _key(entry["destination"]).count("/"))
+    slots: dict[int, list[Json]] = {}
+    for index, entry in zip(_slots(present, added), added, strict=True):
+        slots.setdefault(index, []).append(entry)
+    result: list[Any] = []
+    for index, item in enumerate(present):
+        result += slots.get(index, ())
+        result.append(item)
+    config["mounts"] = result + slots.get(len(present), [])
+
+
+def _slots(present: list[Any], added: list[Json]) -> list[int]:
+    """For each new mount the index of the one that it stands before; the length of the list for the end."""
+    keys = [_key(entry["destination"]) for entry in added]
+    below: dict[str, list[int]] = {key: [] for key in keys}
+    lengths = sorted({len(key) for key in keys})
+    last: dict[str, int] = {}
+    for index, item in enumerate(present):
+        destination = item.get("destination") if isinstance(item, dict) else None
+        if not isinstance(destination, str):
+            continue  # the low-level runtime reports it
+        path = _key(destination)
+        last[path] = index
+        for length in lengths:
+            if len(path) > length and path[length] == "/" and path[:length] in below:
+                below[path[:length]].append(index)
+    slots = []
+    for key in keys:
+        behind = max(last.get(above, -1) for above in _at_or_above(key))
+        slots.append(next((index for index in below[key] if index > behind), len(present)))
+    return slots
+
+
+def _key(destination: str) -> str:
+    """The cleaned path, "" for the root; a relative one begins at the root, as for runc and crun."""
+    return clean(f"/{destination}").rstrip("/")
+
+
+def _at_or_above(key: str) -> list[str]:
+    found = [key]
+    while key:
+        key = key.rpartition("/")[0]
+        found.append(key)
+    return found
