@@ -25,6 +25,16 @@ struct call {
     int kept;               /* entries of the kept array, the closing NULL not counted */
 };
 
+/*
+ * The texts of a call that Python gets: each that is not NULL as a word NAME=VALUE. A row without a name ends the table.
+ * shim/create/invocation.py has the same names in TEXTS, each with the value without the word; a test compares the two.
+ */
+struct call_text {
+    const char *name;
+    size_t member;          /* offset of a const char * in struct call */
+};
+extern const struct call_text call_texts[];
+
 /* The grammar that the low-level runtime at PATH follows, by the last part of the path. Without a hint: RUNC. */
 enum grammar grammar_of(const char *path);
 

@@ -18,7 +18,9 @@
 /* Where an option may stand: before the verb, or behind this verb. */
 enum place { GLOBAL = 1, CREATE = 2, RUN = 4, RESTORE = 8, EXEC = 16, UPDATE = 32 };
 
-enum meaning { OTHER, BUNDLE, CONFIG, PROCESS, RESOURCES, ROOT, LOG, LOG_FORMAT, DEVICE, HELP, VERSION };
+/* What becomes of an option: its value is a text of the call, or one of these. */
+#define TEXT(member) offsetof(struct call, member)
+enum { OTHER = sizeof(struct call), DEVICE, HELP, VERSION };
 
 /* Whether a value follows; one that may follow stands in the same word, or there is none. */
 enum takes { NOTHING, MAYBE, VALUE };
@@ -28,7 +30,7 @@ struct option {
     char letter;
     enum takes takes;
     int places[2]; /* by enum grammar */
-    enum meaning meaning;
+    size_t meaning;
 };
 
 #define ALL (CREATE | RUN | RESTORE) /* what makes a container */
@@ -39,10 +41,10 @@ struct option {
 static const struct option options[] = {
     /*                                  runc                    crun                         */
     { "debug", 0, NOTHING,              { GLOBAL,               GLOBAL },                 OTHER },
-    { "log", 0, VALUE,                  { GLOBAL,               GLOBAL },                 LOG },
-    { "log-format", 0, VALUE,           { GLOBAL,               GLOBAL },                 LOG_FORMAT },
+    { "log", 0, VALUE,                  { GLOBAL,               GLOBAL },                 TEXT(log) },
+    { "log-format", 0, VALUE,           { GLOBAL,               GLOBAL },                 TEXT(log_format) },
     { "log-level", 0, VALUE,            { 0,                    GLOBAL },                 OTHER },
-    { "root", 0, VALUE,                 { GLOBAL,               GLOBAL },                 ROOT },
+    { "root", 0, VALUE,                 { GLOBAL,               GLOBAL },                 TEXT(root) },
     { "rootless", 0, VALUE,             { GLOBAL,               GLOBAL },                 OTHER },
     { "criu", 0, VALUE,                 { GLOBAL,               0 },                      OTHER },
     { "systemd-cgroup", 0, NOTHING,     { GLOBAL,               GLOBAL },                 OTHER },
@@ -52,9 +54,9 @@ static const struct option options[] = {
     { "help", 'h', NOTHING,             { GLOBAL | READ,        0 },                      HELP },
     { "help", '?', NOTHING,             { 0,                    GLOBAL | READ },          HELP },
     { "usage", 0, NOTHING,              { 0,                    GLOBAL | READ },          HELP },
-    { "bundle", 'b', VALUE,             { ALL,                  ALL },                    BUNDLE },
-    { "config", 0, VALUE,               { CREATE | RUN,         0 },                      CONFIG },
-    { "config", 'f', VALUE,             { 0,                    CREATE | RUN },           CONFIG },
+    { "bundle", 'b', VALUE,             { ALL,                  ALL },                    TEXT(bundle) },
+    { "config", 0, VALUE,               { CREATE | RUN,         0 },                      TEXT(config) },
+    { "config", 'f', VALUE,             { 0,                    CREATE | RUN },           TEXT(config) },
     { "detach", 'd', NOTHING,           { RUN | RESTORE | EXEC, RUN | RESTORE | EXEC },   OTHER },
     { "console-socket", 0, VALUE,       { EVERY,                EVERY },                  OTHER },
     { "pidfd-socket", 0, VALUE,         { CREATE | RUN | EXEC,  0 },                      OTHER },
@@ -78,7 +80,7 @@ static const struct option options[] = {
     { "lazy-pages", 0, NOTHING,         { RESTORE,              0 },                      OTHER },
     { "lsm-profile", 0, VALUE,          { RESTORE,              RESTORE },                OTHER },
     { "lsm-mount-context", 0, VALUE,    { RESTORE,              RESTORE },                OTHER },
-    { "process", 'p', VALUE,            { EXEC,                 EXEC },                   PROCESS },
+    { "process", 'p', VALUE,            { EXEC,                 EXEC },                   TEXT(process) },
     { "tty", 't', MAYBE,                { EXEC,                 EXEC },                   OTHER },
     { "env", 'e', VALUE,                { EXEC,                 EXEC },                   OTHER },
     { "user", 'u', VALUE,               { EXEC,                 EXEC },                   OTHER },
@@ -90,7 +92,7 @@ static const struct option options[] = {
     { "no-new-privs", 0, NOTHING,       { EXEC,                 EXEC },                   OTHER },
     { "cgroup", 0, VALUE,               { EXEC,                 EXEC },                   OTHER },
     { "ignore-paused", 0, NOTHING,      { EXEC,                 0 },                      OTHER },
-    { "resources", 'r', VALUE,          { UPDATE,               UPDATE },                 RESOURCES },
+    { "resources", 'r', VALUE,          { UPDATE,               UPDATE },                 TEXT(resources) },
     { "blkio-weight", 0, VALUE,         { UPDATE,               UPDATE },                 OTHER },
     { "cpu-period", 0, VALUE,           { UPDATE,               UPDATE },                 OTHER },
     { "cpu-quota", 0, VALUE,            { UPDATE,               UPDATE },                 OTHER },
@@ -123,7 +125,7 @@ static const struct option device_option = { "device", 0, VALUE, { OURS, OURS },
 /* What one word of the command line is. */
 struct word {
     enum { OPERAND, END, KNOWN, UNKNOWN } kind;
-    enum meaning meaning;
+    size_t meaning;
     const char *value; /* what stands behind "=" or behind the letter, else NULL */
     bool wants;        /* the value is the next word */
 };
@@ -249,27 +251,45 @@ static const char *config_path(enum grammar grammar, const char *config)
     return config;
 }
 
+const struct call_text call_texts[] = {
+    { "verb", TEXT(verb) },
+    { "bundle", TEXT(bundle) },
+    { "config", TEXT(config) },
+    { "process", TEXT(process) },
+    { "resources", TEXT(resources) },
+    { "id", TEXT(id) },
+    { "root", TEXT(root) },
+    { "log", TEXT(log) },
+    { "log-format", TEXT(log_format) },
+    { "unknown", TEXT(unknown) },
+    { NULL, 0 },
+};
+
+/* The value of an option as a text of the call, NULL where it is as good as none. */
+static const char *text_of(enum grammar grammar, size_t member, const char *value)
+{
+    switch (member) {
+    case TEXT(bundle):
+        return grammar == RUNC && !*value ? NULL : value;
+    case TEXT(config):
+        return config_path(grammar, value);
+    case TEXT(process):
+    case TEXT(resources):
+        return *value ? value : NULL;
+    case TEXT(log):
+        return log_path(grammar, value);
+    default:
+        return value;
+    }
+}
+
 /* Notes a known option. `questions` says whether help or the version is asked for instead of anything done. */
 static void note(enum grammar grammar, const struct word *word, const char *value, struct call *call, bool *questions)
 {
     if (word->meaning == HELP || word->meaning == VERSION)
         questions[word->meaning == VERSION] = grammar == CRUN || is_true(value);
-    if (!value)
-        return;
-    if (word->meaning == BUNDLE)
-        call->bundle = grammar == RUNC && !*value ? NULL : value;
-    if (word->meaning == CONFIG)
-        call->config = config_path(grammar, value);
-    if (word->meaning == PROCESS)
-        call->process = *value ? value : NULL;
-    if (word->meaning == RESOURCES)
-        call->resources = *value ? value : NULL;
-    if (word->meaning == ROOT)
-        call->root = value;
-    if (word->meaning == LOG)
-        call->log = log_path(grammar, value);
-    if (word->meaning == LOG_FORMAT)
-        call->log_format = value;
+    if (value && word->meaning < OTHER)
+        *(const char **)(void *)((char *)call + word->meaning) = text_of(grammar, word->meaning, value);
 }
 
 static int place_of(const char *verb)

@@ -279,17 +279,14 @@ static void add(const char *word)
     out.words[out.count++] = (char *)word;
 }
 
-static void add_key(const char *key, const char *value)
+/* The next word: NAME=VALUE, none without a value. */
+static void add_key(const char *name, const char *value)
 {
-    if (value)
-        add_joined(key, value);
-}
-
-static void add_number(const char *key, int number)
-{
-    char digits[16];
-    snprintf(digits, sizeof digits, "%d", number);
-    add_joined(key, digits);
+    char key[32];
+    if (!value)
+        return;
+    snprintf(key, sizeof key, "%s=", name);
+    add_joined(key, value);
 }
 
 /* Cuts the last part off a path. */
@@ -448,7 +445,7 @@ __attribute__((noreturn)) static void become_part(const char *part, char *const 
 __attribute__((noreturn)) static void become_precreate(char *const argv[])
 {
     prepare_python("precreate");
-    add_joined("self=", self);
+    add_key("self", self);
     for (char *const *word = argv; *word; word++)
         add(*word);
     become_python();
@@ -484,24 +481,14 @@ __attribute__((noreturn)) static void become_create(const char *name, char *cons
                                                     enum answer answer)
 {
     prepare_python("create");
-    add_key("low=", low.path);
-    add_key("name=", name);
-    add_key("self=", self);
-    add_key("verb=", call.verb);
-    add_number("at=", call.at);
-    add_key("bundle=", call.bundle);
-    /* a plain name is crun's word for the bundle's file; here it is one in the working directory */
-    add_key(call.config && !strchr(call.config, '/') ? "config=./" : "config=", call.config);
-    add_key("process=", call.process);
-    add_key("resources=", call.resources);
-    add_key("id=", call.id);
-    add_key("root=", call.root);
-    add_key("key=", record);
-    add_key("log=", call.log);
-    add_key("log-format=", call.log_format);
+    add_key("low", low.path);
+    add_key("name", name);
+    add_key("self", self);
+    add_key("key", record);
+    for (const struct call_text *text = call_texts; text->name; text++)
+        add_key(text->name, *(const char **)(void *)((char *)&call + text->member));
     for (int i = 0; call.injects && i < call.devices; i++)
-        add_key("device=", devices[i]);
-    add_key("unknown=", call.unknown);
+        add_key("device", devices[i]);
     if (answer == LIKELY_NOT)
         add("asks=0");
     add_ignored_signals();

@@ -1,10 +1,25 @@
-"""What the launcher found out about the command line: its verdict, as Python sees it. HOT.
+"""Invocation: one call of the runtime, as the launcher has read it. HOT.
 
-The grammar of runc and crun lives once, in C (native/grammar.c). The launcher hands its result over as
+The grammar of runc and crun is implemented once, in C (native/grammar.c). The launcher hands its result over as
 `KEY=VALUE` words, then `--`, then the command line for the low-level runtime, from which our options are gone.
 """
 
 from __future__ import annotations
+
+# The texts of the command line that the launcher hands over, which are the rows of `call_texts` in native/grammar.c:
+# word -> the value without it. Each is an attribute of Invocation.
+TEXTS = {
+    "verb": "",
+    "bundle": ".",
+    "config": "",
+    "process": "",
+    "resources": "",
+    "id": "",
+    "root": "",
+    "log": "",
+    "log-format": "text",
+    "unknown": "",
+}
 
 
 class Invocation:
@@ -53,6 +68,17 @@ class Invocation:
         "verb",
     )
 
+    verb: str
+    bundle: str
+    config: str
+    process: str
+    resources: str
+    id: str
+    root: str
+    log: str
+    log_format: str
+    unknown: str
+
     def __init__(self, words: list[str]) -> None:
         """Read the launcher's words.
 
@@ -60,30 +86,24 @@ class Invocation:
             words: `KEY=VALUE` …, `--`, command line of the low-level runtime.
         """
         end = words.index("--")
-        said: dict[str, str] = {}
+        given: dict[str, str] = {}
         self.devices: list[str] = []
         for word in words[:end]:
             key, _, value = word.partition("=")
             if key == "device":
                 self.devices.append(value)
             else:
-                said[key] = value
+                given[key] = value
         self.argv = words[end + 1 :]
-        self.low = said["low"]
-        self.name = said["name"]
-        self.launcher = said["self"]
-        self.verb = said["verb"]
-        self.bundle = said.get("bundle", ".")
-        self.id = said.get("id", "")
-        self.root = said.get("root", "")
-        self.key = said.get("key", "")
-        self.process = said.get("process", "")
-        self.resources = said.get("resources", "")
-        self.log = said.get("log", "")
-        self.log_format = said.get("log-format", "text")
-        self.unknown = said.get("unknown", "")
-        self.may_ask = said.get("asks", "1") != "0"
-        self.ignored = [name for name in said.get("sigign", "").split(",") if name]
-        # crun's --config: a plain "config.json" means the bundle's, anything else is a path of its own
-        named = said.get("config", "config.json")
-        self.config = f"{self.bundle}/config.json" if named == "config.json" else named
+        self.low = given["low"]
+        self.name = given["name"]
+        self.launcher = given["self"]
+        self.key = given.get("key", "")
+        self.may_ask = given.get("asks", "1") != "0"
+        self.ignored = [name for name in given.get("sigign", "").split(",") if name]
+        for key, default in TEXTS.items():
+            setattr(self, key.replace("-", "_"), given.get(key, default))
+        if not self.config:
+            self.config = f"{self.bundle}/config.json"
+        elif "/" not in self.config:
+            self.config = f"./{self.config}"
