@@ -192,12 +192,12 @@ static int find_config(void)
     return bundle < 0 ? -1 : openat(bundle, "config.json", flags);
 }
 
-/* Opens a file that was found, -1 unless it is a regular one of a size that a config.json may have. */
+/* Opens a file that was found, -1 unless it is a regular one. */
 static int open_config(int found)
 {
     char path[sizeof "/proc/self/fd/" + 16];
     struct stat status;
-    if (found < 0 || fstat(found, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > MAX_CONFIG)
+    if (found < 0 || fstat(found, &status) != 0 || !S_ISREG(status.st_mode))
         return -1;
     snprintf(path, sizeof path, "/proc/self/fd/%d", found);
     return open(path, O_RDONLY | O_CLOEXEC);
@@ -210,8 +210,8 @@ enum answer {
 };
 
 /*
- * Read and not mapped: a file that is cut while it is read must not end us. What cannot be opened, is no regular
- * file or is larger than any real config.json is left to the low-level runtime.
+ * Read and not mapped: a file that is cut while it is read must not end us. What cannot be opened or is no regular
+ * file is left to the low-level runtime. One that is larger than any real config.json is looked through by Python.
  */
 static enum answer does_config_ask(const struct needle_file *file)
 {
@@ -228,10 +228,10 @@ static enum answer does_config_ask(const struct needle_file *file)
         if (part == 0)
             break;
     }
-    if (size > MAX_CONFIG)
-        return NOTHING_ASKS;
     if (asks(text, size, file->needles, file->count))
         return MAY_ASK;
+    if (size > MAX_CONFIG)
+        return LIKELY_NOT;
     return file->is_current && !call.unknown ? NOTHING_ASKS : LIKELY_NOT;
 }
 

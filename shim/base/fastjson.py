@@ -18,7 +18,6 @@ class _Context:
 
     strict = True
     object_hook = None
-    parse_float = float
     parse_int = int
 
     def __init__(self, pairs_hook: Any) -> None:
@@ -26,8 +25,20 @@ class _Context:
         self.memo: dict[str, str] = {}
 
     @staticmethod
+    def parse_float(text: str) -> float:
+        return _number(text)
+
+    @staticmethod
     def parse_constant(name: str) -> None:
         raise ValueError(f"{name} is not JSON")
+
+
+def _number(text: str) -> float:
+    """A number with a fraction or an exponent. Raises ValueError where no float holds it: it could not be written."""
+    value = float(text)
+    if value - value != 0:  # infinite
+        raise ValueError(f"the number {text[:20]} is out of range")
+    return value
 
 
 def loads(text: str) -> Any:
@@ -62,11 +73,12 @@ def _decode(text: str, pairs_hook: Any) -> Any:
     return value
 
 
-def loads_noting(text: str) -> tuple[Any, str]:
+def loads_noting(text: str, lost: list[tuple[str, Any]] | None = None) -> tuple[Any, str]:
     """Decode JSON, and notice a name that stands twice in one object: readers understand that differently.
 
     Arguments:
         text: the JSON text.
+        lost: takes each name and value that an equal name behind it replaces.
     Returns:
         the value, of equal names with the last one's; and the first such name, "" when there is none.
     Raises:
@@ -77,9 +89,12 @@ def loads_noting(text: str) -> tuple[Any, str]:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal repeated
         found = dict(pairs)
-        if len(found) != len(pairs) and not repeated:
+        if len(found) != len(pairs):
             last = {name: index for index, (name, _) in enumerate(pairs)}
-            repeated = next(name for index, (name, _) in enumerate(pairs) if last[name] != index)
+            replaced = [pair for index, pair in enumerate(pairs) if last[pair[0]] != index]
+            repeated = repeated or replaced[0][0]
+            if lost is not None:
+                lost.extend(replaced)
         return found
 
     return _decode(text, members), repeated
@@ -118,7 +133,11 @@ except (ImportError, TypeError):  # another Python than CPython, or a later one 
     from json import JSONDecoder, JSONEncoder
 
     def _scanner(context: _Context) -> Any:
-        decoder = JSONDecoder(object_pairs_hook=context.object_pairs_hook, parse_constant=context.parse_constant)
+        decoder = JSONDecoder(
+            object_pairs_hook=context.object_pairs_hook,
+            parse_constant=context.parse_constant,
+            parse_float=context.parse_float,
+        )
         return decoder.scan_once  # type: ignore[attr-defined]  # the same function as above, by its only other way
 
     def _encoder() -> Any:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Identity = tuple[int, int, int, int, int]
 
 MAX_SIZE = 16 * 1024 * 1024
+_MAX_SEARCHED = 64 * 1024 * 1024  # bytes of a larger file in which a request is looked for
 _MAX_TRIES = 100  # each means that another process has replaced the file
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 # O_NONBLOCK: a FIFO in its place must not hold the engine up
@@ -43,15 +44,28 @@ class Bundle:
 
     Attributes:
         path: where it lies.
-        raw: its bytes, b"" where it cannot be read.
+        raw: its bytes, b"" where it cannot be read; of a file that is too large the first 64 MiB.
         config: what was decoded, {} where it could not be; not to be changed.
         fault: why it could not be read or decoded, a text, "" when it could.
         unsure: why it must not be edited, a text, "" when it may: it is a link, or a name stands twice in an object.
+        lost: (name, value) of each member that is not in `config`, since one of the same name stands behind it.
         identity: of the file as it is now: the one that was read, or the one that was written.
         read_identity: of the file that was read.
     """
 
-    __slots__ = ("_gid", "_mode", "_uid", "config", "fault", "identity", "path", "raw", "read_identity", "unsure")
+    __slots__ = (
+        "_gid",
+        "_mode",
+        "_uid",
+        "config",
+        "fault",
+        "identity",
+        "lost",
+        "path",
+        "raw",
+        "read_identity",
+        "unsure",
+    )
 
     def __init__(self, path: str) -> None:
         """Read the file; what is wrong with it is kept in `fault`, for nothing may be asked for.
@@ -62,12 +76,13 @@ class Bundle:
         self.path = path
         self.raw = b""
         self.config: Json = {}
+        self.lost: list[tuple[str, Any]] = []
         self.fault = self.unsure = ""
         self.identity: Identity = (0, 0, 0, 0, 0)
         self._mode = self._uid = self._gid = 0
         try:
             self._read()
-            self.config, self.unsure = decoded(self.raw, "config.json", self.unsure)
+            self.config, self.unsure = decoded(self.raw, "config.json", self.unsure, self.lost)
         except ValueError as error:
             self.fault = str(error)
         self.read_identity = self.identity
@@ -80,6 +95,7 @@ class Bundle:
             if status.st_mode & _S_IFMT != _S_IFREG:
                 raise ValueError("config.json is not a regular file")
             if status.st_size > MAX_SIZE:
+                self.raw = _read_all(fd, min(status.st_size, _MAX_SEARCHED))
                 raise ValueError(f"config.json has {status.st_size} bytes, more than 16 MiB")
             self.raw = _read_all(fd, status.st_size)
         except OSError as error:
@@ -198,20 +214,21 @@ def _is_regular(path: str) -> bool:
         return False
 
 
-def decoded(raw: bytes, what: str, unsure: str = "") -> tuple[Json, str]:
+def decoded(raw: bytes, what: str, unsure: str = "", lost: list[tuple[str, Any]] | None = None) -> tuple[Json, str]:
     """A config.json that was read.
 
     Arguments:
         raw: its bytes.
         what: its name in the texts.
         unsure: why it must not be edited, where that is known already.
+        lost: takes the members that another one of the same name replaces.
     Returns:
         the decoded object, and why it must not be edited, "" when it may.
     Raises:
         ValueError: it is not one JSON object in UTF-8; with the reason.
     """
     try:
-        value, repeated = fastjson.loads_noting(raw.decode("utf-8"))
+        value, repeated = fastjson.loads_noting(raw.decode("utf-8"), lost)
     except ValueError as error:
         raise ValueError(f"{what} is not valid JSON: {error}") from None
     if not isinstance(value, dict):

@@ -73,16 +73,17 @@ def main(words: list[str]) -> NoReturn:
 class Input:
     """A config.json on standard input, in the place of shim.create.bundle.Bundle; members as there."""
 
-    __slots__ = ("config", "fault", "path", "raw", "unsure")
+    __slots__ = ("config", "fault", "lost", "path", "raw", "unsure")
 
     def __init__(self, raw: bytes) -> None:
         """Decode the bytes."""
         self.path = ""
         self.raw = raw
         self.config: Json = {}
+        self.lost: list[tuple[str, Any]] = []
         self.fault = self.unsure = ""
         try:
-            self.config, self.unsure = decoded(raw, "the config.json on standard input")
+            self.config, self.unsure = decoded(raw, "the config.json on standard input", lost=self.lost)
         except ValueError as error:
             self.fault = str(error)
 

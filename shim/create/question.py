@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import posix
 
+from shim.base import fastjson
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -58,7 +60,9 @@ class Question:
         misspelt: (object, name, member) of each name that differs from one of MEMBERS by the case of its letters only.
         fault: why config.json could not be read, a text, "" when it could.
         unsure: why config.json must not be edited, a text, "" when it may.
-        raw: its bytes as latin-1 where it was read and could not be decoded: they may hold a request.
+        raw: what of it is not in `config` and may hold a request: all of it where it could not be decoded (as latin-1,
+            escapes of JSON resolved), else the members that another one of the same name replaces, and those that are
+            misspelt.
     """
 
     __slots__ = (
@@ -94,9 +98,10 @@ class Question:
         self.devices, self.unknown = call.devices, call.unknown
         self.rootful, self.user = rootful, posix.geteuid()
         self.misspelt: list[tuple[str, str, str]] = []
-        self.config: Json = _project(bundle.config, MEMBERS, "", self.misspelt)
+        ignored: list[Any] = list(bundle.lost)
+        self.config: Json = _project(bundle.config, MEMBERS, "", self.misspelt, ignored)
         self.fault, self.unsure = bundle.fault, bundle.unsure
-        self.raw = bundle.raw.decode("latin-1") if bundle.fault else ""
+        self.raw = _text(ignored, bundle)
 
     def to_json(self) -> Json:
         """The question as plain values."""
@@ -122,7 +127,31 @@ class Question:
 _TYPES: dict[str, type] = {"config": dict, "devices": list, "misspelt": list, "rootful": bool, "user": int}
 
 
-def _project(value: Any, members: Json, where: str, misspelt: list[tuple[str, str, str]]) -> Any:
+def _text(ignored: list[Any], bundle: Bundle | Input) -> str:
+    """The member `raw` of a question."""
+    if not bundle.fault and not ignored:
+        return ""
+    try:
+        return _plain(fastjson.dumps(ignored) if not bundle.fault else bundle.raw.decode("latin-1"))
+    except ValueError:  # nested too deeply
+        return _plain(bundle.raw.decode("latin-1"))
+
+
+def _plain(text: str) -> str:
+    """A text in JSON with the escapes resolved by which ASCII letters can be written."""
+    if "\\" not in text:
+        return text
+    first, *rest = text.replace("\\/", "/").split("\\u")
+    parts = [first]
+    for part in rest:
+        try:
+            parts.append(chr(int(part[:4], 16)) + part[4:])
+        except ValueError:
+            parts.append(part)
+    return "".join(parts)
+
+
+def _project(value: Any, members: Json, where: str, misspelt: list[tuple[str, str, str]], ignored: list[Any]) -> Any:
     """What counts of an object; a value of another type stays, for whoever edits it to refuse."""
     if not isinstance(value, dict):
         return value
@@ -131,9 +160,10 @@ def _project(value: Any, members: Json, where: str, misspelt: list[tuple[str, st
         if name in members:
             inner = members[name]
             below = f"{where}.{name}" if where else name
-            found[name] = item if inner is None else _project(item, inner, below, misspelt)
+            found[name] = item if inner is None else _project(item, inner, below, misspelt, ignored)
         elif (member := _FOLDED.get(name.casefold())) in members and member is not None:
             misspelt.append((where, name, member))
+            ignored.append((name, item))
     return found
 
 

@@ -114,7 +114,7 @@ def _decide(question: Question, world: World, decision: Decision) -> None:
     found, decision.unreadable = world.settings()
     decision.settings = found
     if question.fault:
-        if question.devices or any(needle in question.raw for needle in found.needles()):
+        if question.devices or _may_ask(question, found):
             raise _config_error(question, question.fault)
         return  # the low-level runtime reports what is wrong with its bundle
     caller = annotation_origin.Caller(world, precreate=question.verb == "precreate")
@@ -131,12 +131,14 @@ def _decide(question: Question, world: World, decision: Decision) -> None:
         )
         if decision.wanted:
             raise decision.unreadable
+        _check_ignored(question, found)
         return
     wanted = request.ask(asked.annotations, question.devices, found.annotation_prefixes, found.default_kind)
     decision.wanted = wanted  # before anything else can fail: it is a request then
     heard = _ask_image(question.config, found, wanted)
     decision.warn(heard.warnings if heard else ())
     if not wanted:
+        _check_ignored(question, found)
         return
     rules.check_call(question, wanted)
     names = list(wanted)
@@ -150,6 +152,22 @@ def _decide(question: Question, world: World, decision: Decision) -> None:
     decision.edits = changes(question.config, _edit(question, imposed, world, heard))
     if found.fold != OFF and question.verb != "restore":
         decision.folds = _foldable(question, imposed, world, found.fold)
+
+
+def _may_ask(question: Question, found: Settings) -> bool:
+    """Whether what of config.json is not in the question's config may hold a request."""
+    return any(needle in question.raw for needle in found.needles())
+
+
+def _check_ignored(question: Question, found: Settings) -> None:
+    """Refuse a container that asks for nothing here, where another reader of its config.json finds a request.
+
+    Go merges two objects of one name, and takes `Annotations` for `annotations`. Raises CdiError (CONFIG_JSON).
+    """
+    if not question.raw or not _may_ask(question, found):
+        return
+    rules.check_spelling(question.misspelt)
+    raise _config_error(question, f"{question.unsure}, and the one that does not count may ask for a device")
 
 
 def impose(asked: Plan, question: Question, world: World) -> Plan:

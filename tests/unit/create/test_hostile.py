@@ -198,6 +198,39 @@ def test_where_the_annotation_itself_asks_too(scene: Scene, damage: Callable[[Pa
     assert scene.create().returncode == 1
 
 
+REQUEST = b'"cdi.k8s.io/x":"acme.example/gpu=0"'
+# The text of a config.json of which Go makes a request, and what the refusal says
+HIDDEN: dict[str, tuple[bytes, str]] = {
+    "annotations twice, of which Go merges both": (b'{"annotations":{%s},"annotations":{"a":"b"}}' % REQUEST, "twice"),
+    "the key of the request escaped": (
+        b'{"annotations":{%s},"annotations":{}}' % REQUEST.replace(b"/", b"\\/").replace(b"c", b"\\u0063", 1),
+        "twice",
+    ),
+    "annotations by another spelling": (b'{"Annotations":{%s}}' % REQUEST, "'Annotations'"),
+    "a number that no float holds": (b'{"x":1e999,"annotations":{%s}}' % REQUEST, "1e999 is out of range"),
+    "no UTF-8, and escaped": (b'{"x":"\xff","annotations":{%s}}' % REQUEST.replace(b"/", b"\\/"), "utf-8"),
+    "3000 levels": (b'{"x":%s%s,"annotations":{%s}}' % (b"[" * 3000, b"]" * 3000, REQUEST), "deeply"),
+    "17 MiB": (b'{"x":"%s","annotations":{%s}}' % (b"x" * (17 << 20), REQUEST), "16 MiB"),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), HIDDEN.values(), ids=HIDDEN.keys())
+def test_f13_a_request_in_a_part_that_does_not_count_is_refused(scene: Scene, text: bytes, told: str) -> None:
+    """Of two `annotations` the last one counted, and the container started without its device, silently.
+
+    The controls are the same files without a request: they start, untouched.
+    """
+    scene.config.write_bytes(text)
+    done = scene.create()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("shim: CONFIG_JSON: ")
+    assert told in done.stderr
+    harmless = text.replace(b"gpu=0", b"gpu").replace(b"cdi.k8s.io", b"a.b").replace(b"\\u0063di.k8s.io", b"a.b")
+    scene.config.write_bytes(harmless)
+    assert scene.create().stdout == "reached\n"
+    assert scene.config.read_bytes() == harmless
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["a directory", "a FIFO"])
 def test_what_is_no_file_at_all_is_refused_without_a_hang(scene: Scene, make: Callable[[Path], None]) -> None:
     make(scene.config)
