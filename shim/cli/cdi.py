@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.base.findings import ERROR, CdiError, Finding, one_line
+from shim.base.findings import ERROR, CdiError, Finding
+from shim.base.nearest import nearest
 from shim.cdi import advice, compare, directories, edits, plan, spec
 from shim.cli import describe
 from shim.cli.files import diff, read_config, replace
-from shim.cli.output import as_text, format_option, show_document, show_findings, show_table
+from shim.cli.output import (
+    as_text,
+    form_option,
+    format_option,
+    in_full,
+    show_document,
+    show_findings,
+    show_groups,
+    show_table,
+    wide_option,
+)
 from shim.create.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from shim.cdi.directories import Directories
     from shim.cdi.types import Served
@@ -44,29 +55,37 @@ def cdi() -> None:
 
 
 @cdi.command("list")
+@click.argument("kinds", nargs=-1, metavar="[KIND]…")
 @spec_dir_option
-@click.option("-v", "--verbose", is_flag=True, help="Also kind, shadowed and conflicting devices, directories.")
-@format_option
-def list_devices(spec_dirs: tuple[str, ...], verbose: bool, form: str) -> None:
-    """List the devices that can be asked for.
+@click.option("-v", "--verbose", is_flag=True, help="Also shadowed and conflicting devices, and the directories.")
+@form_option("name", text="Form of the output; name: device names only, one a line.")
+def list_devices(kinds: tuple[str, ...], spec_dirs: tuple[str, ...], verbose: bool, form: str) -> None:
+    """List the devices that can be asked for, those of each KIND (VENDOR/CLASS, or a pattern) where one is given.
 
     Files that were refused are named on stderr and make the exit status 1; their neighbours are listed all the same.
 
     \b
     Examples:
       shim cdi list
+      shim cdi list nvidia.com/gpu -o name
       shim cdi list -v --spec-dir /etc/cdi
       shim cdi list -o json | jq -r '.devices[].name'
     """
+    if verbose and form == "name":
+        raise click.UsageError("-v and -o name exclude each other: names alone say no more of a device")
     found = open_dirs(spec_dirs)
-    findings = _all_findings(found)
-    if form != "table":
-        show_document(_listing(found, findings), form)
+    findings = [*_all_findings(found), *_unknown_kinds(kinds, found)]
+    names = [name for name in found.devices() if _is_of(name, kinds)]
+    if form == "name":
+        for name in names:
+            click.echo(in_full(name))
+    elif form != "table":
+        show_document(_listing(found, names, kinds, findings), form)
     elif verbose:
-        show_table(("DEVICE", "STATE", "SPEC"), _states(found))
+        show_table(("DEVICE", "STATE", "SPEC"), [row for row in _states(found) if _is_of(row[0], kinds)])
         show_table(("DIRECTORY", "STATE"), found.searched)
     else:
-        show_table(("DEVICE", "SPEC"), ((name, _origin(found, name)) for name in found.devices()))
+        show_table(("DEVICE", "SPEC"), ((name, _origin(found, name)) for name in names))
     show_findings(findings)
     sys.exit(_status(findings))
 
@@ -74,15 +93,18 @@ def list_devices(spec_dirs: tuple[str, ...], verbose: bool, form: str) -> None:
 @cdi.command()
 @click.argument("devices", nargs=-1, required=True, metavar="NAME…")
 @spec_dir_option
-@format_option
+@wide_option
 def show(devices: tuple[str, ...], spec_dirs: tuple[str, ...], form: str) -> None:
     """Show what devices do to a container, as their specs say it, and which file says so.
 
-    A NAME may be a pattern (quote it). Nothing of the host is looked at: `shim explain` shows what create makes of it.
+    What a spec has for all its devices is shown once, before what each device has. Long lines are folded to the
+    terminal's width; -o wide has one line for each edit. A NAME may be a pattern (quote it). Nothing of the host is
+    looked at: `shim explain` shows what create makes of it.
 
     \b
     Examples:
       shim cdi show nvidia.com/gpu=0
+      shim cdi show -o wide nvidia.com/gpu=0 | grep libcuda
       shim cdi show -o yaml 'vendor.com/nic=*'
     """
     found = open_dirs(spec_dirs)
@@ -96,7 +118,9 @@ def show(devices: tuple[str, ...], spec_dirs: tuple[str, ...], form: str) -> Non
         if one
     ]
     if form == "table":
-        show_table(("DEVICE", "EDIT", "", "SPEC"), [row for one in shown for row in _edits(one)])
+        show_groups(row for spec_path, group in _by_spec(shown).items() for row in _grouped(spec_path, group))
+    elif form == "wide":
+        show_table(("DEVICE", "SPEC", "EDIT", ""), [row for one in shown for row in _edits(one)])
     else:
         show_document({"devices": shown}, form)
 
@@ -122,10 +146,10 @@ def diff_specs(old: str, new: str, form: str) -> None:
         show_document({"changes": [change.to_json() for change in changes]}, form)
     else:
         for change in changes:
-            click.echo(one_line(f"{change.state} {change.name}"))
+            click.echo(in_full(f"{change.state} {change.name}"))
             for sign, edits_of in (("-", change.removed), ("+", change.added)):
                 for kind, text in describe.edits(edits_of):
-                    click.echo(one_line(f"  {sign} {kind} {text}"))
+                    click.echo(in_full(f"  {sign} {kind} {text}"))
             for kind in change.reordered:
                 click.echo(f"  ~ {kind} in another order")
     findings = [*_all_findings(before), *_all_findings(after)]
@@ -232,12 +256,27 @@ def _specs(name: str) -> Directories:
     return found
 
 
+def _by_spec(shown: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for device in shown:
+        groups.setdefault(device["spec"], []).append(device)
+    return groups
+
+
+def _grouped(path: str, devices: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Sequence[str]]]:
+    """(title, cells) of the devices of one spec: its own edits come before theirs, as they are applied."""
+    for words in describe.edits(devices[0]["specEdits"]):
+        yield f"{path}, for all devices", words
+    for device in devices:
+        for words in describe.edits(device["edits"]):
+            yield f"{path}, {device['name']}", words
+
+
 def _edits(device: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Rows: edits of the file come before those of the device, as they are applied."""
-    rows = [
-        (device["name"], *words, f"{device['spec']}, for all devices") for words in describe.edits(device["specEdits"])
-    ]
-    return rows + [(device["name"], *words, device["spec"]) for words in describe.edits(device["edits"])]
+    """Rows of one device, in the same order."""
+    name, path = device["name"], device["spec"]
+    rows = [(name, f"{path}, for all devices", *words) for words in describe.edits(device["specEdits"])]
+    return rows + [(name, path, *words) for words in describe.edits(device["edits"])]
 
 
 def _matching(wanted: Iterable[str], found: Served) -> list[str]:
@@ -293,11 +332,29 @@ def _states(found: Served) -> list[tuple[str, str, str]]:
     return sorted(rows)
 
 
-def _listing(found: Served, findings: Iterable[Finding]) -> dict[str, Any]:
+def _is_of(name: str, kinds: Sequence[str]) -> bool:
+    """Whether a qualified device name is of one of the kinds, or patterns of kinds; of any where there is none."""
+    return not kinds or any(fnmatchcase(name.partition("=")[0], kind) for kind in kinds)
+
+
+def _unknown_kinds(kinds: Sequence[str], found: Served) -> list[Finding]:
+    """A finding for each kind that no spec has."""
+    known = found.kinds()
+    unknown = [kind for kind in kinds if not any(fnmatchcase(one, kind) for one in known)]
+    return [Finding("DEVICE_UNKNOWN", _kind_text(kind, nearest(kind, known) or known[:3])) for kind in unknown]
+
+
+def _kind_text(kind: str, others: Sequence[str]) -> str:
+    return f"no spec has the kind {kind!r}" + (f"; there are {', '.join(others)}" if others else "")
+
+
+def _listing(found: Served, names: Iterable[str], kinds: Sequence[str], findings: Iterable[Finding]) -> dict[str, Any]:
+    shadowed = [(name, loser, winner) for name, loser, winner in found.shadowed if _is_of(name, kinds)]
+    conflicts = [(name, paths) for name, paths in found.conflicts.items() if _is_of(name, kinds)]
     return {
-        "devices": [{"name": name, "spec": _origin(found, name)} for name in found.devices()],
-        "shadowed": [{"name": name, "spec": loser, "by": winner} for name, loser, winner in found.shadowed],
-        "conflicts": [{"name": name, "specs": paths} for name, paths in found.conflicts.items()],
+        "devices": [{"name": name, "spec": _origin(found, name)} for name in names],
+        "shadowed": [{"name": name, "spec": loser, "by": winner} for name, loser, winner in shadowed],
+        "conflicts": [{"name": name, "specs": paths} for name, paths in conflicts],
         "directories": [{"path": path, "state": state} for path, state in found.searched],
         "findings": [finding.to_json() for finding in findings],
     }

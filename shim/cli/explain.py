@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from shim import __version__
-from shim.base.findings import ERROR, CdiError, Finding, one_line
+from shim.base.findings import ERROR, CdiError, Finding
 from shim.cli import describe
-from shim.cli.output import format_option, show_document, show_findings, show_table
+from shim.cli.output import show_document, show_findings, show_groups, show_table, wide_option
 from shim.create import bug_report, record
 from shim.create import explain as explaining
 from shim.create.invocation import Invocation
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from shim.create.explain import Edit, Explanation
 
+_TEXT = ("table", "wide")  # forms for people
+
 
 @click.command()
 @click.argument("container", required=False, metavar="[CONTAINER]")
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--report", metavar="FILE", help="Save what the decision about the --bundle is made from, mode 0600.")
 @click.option("--private", is_flag=True, help="--report without personal paths, and values that no source reads.")
 @click.option("--replay", metavar="FILE", help="Decide again from such a report, on any machine; - for standard input.")
-@format_option
+@wide_option
 def explain(
     container: str | None,
     bundle: str | None,
@@ -100,7 +102,7 @@ def _explain_report(path: str, form: str) -> None:
     findings = [*replay.explanation.findings]
     if replay.differences:
         version = replay.report.version
-        if form == "table":
+        if form in _TEXT:
             show_table(
                 ("MEMBER OF THE DECISION", f"IN THE REPORT ({version})", f"NOW ({__version__})"), replay.differences
             )
@@ -111,7 +113,7 @@ def _explain_report(path: str, form: str) -> None:
 
 def _show(explanation: Explanation, document: dict[str, Any], form: str) -> None:
     """Print an explanation, as a table or as a document."""
-    if form != "table":
+    if form not in _TEXT:
         show_document(document, form)
         return
     if explanation.refused:
@@ -122,7 +124,7 @@ def _show(explanation: Explanation, document: dict[str, Any], form: str) -> None
         click.echo("Nothing asks for a device: a create leaves this bundle alone.")
     if explanation.decision.wanted:
         show_table(("DEVICE", "ASKED FOR BY"), explanation.decision.wanted.items())
-    _show_edits(explanation.edits)
+    _show_edits(explanation.edits, form)
 
 
 def _end(findings: list[Finding]) -> NoReturn:
@@ -139,7 +141,7 @@ def _explain_container(container: str, root: str | None, name: str | None, form:
         show_findings(error.findings)
         edits = explaining.recorded(entry)
     warned = explaining.warnings(entry)
-    if form != "table":
+    if form not in _TEXT:
         members = ("id", "name", "root", "bundle", "config", "holds", "wanted", "env")
         told = [finding.to_json() for finding in warned]
         listed = [edit.to_json() for edit in edits]
@@ -149,7 +151,7 @@ def _explain_container(container: str, root: str | None, name: str | None, form:
     if not entry["holds"]:
         click.echo("Its config.json was written again since: exec adds no variables.")
     show_table(("DEVICE", "ASKED FOR BY"), entry["wanted"].items())
-    _show_edits(edits)
+    _show_edits(edits, form)
     show_findings(warned)
 
 
@@ -175,10 +177,20 @@ def _words(entry: dict[str, Any], *members: str) -> list[str]:
     return [entry[member] for member in members]
 
 
-def _show_edits(edits: Iterable[Edit]) -> None:
-    rows = [(edit.state, *describe.one(edit.kind, edit.item), _changes(edit), _origin(edit)) for edit in edits]
-    if rows:
-        show_table(("STATE", "EDIT", "", "BY RULE", "FROM"), rows)
+def _show_edits(edits: Iterable[Edit], form: str) -> None:
+    """Print edits: below where they come from, or in one line each."""
+    if form == "wide":
+        rows = [(edit.state, _origin(edit), _changes(edit), *describe.one(edit.kind, edit.item)) for edit in edits]
+        if rows:
+            show_table(("STATE", "FROM", "BY RULE", "EDIT", ""), rows)
+        return
+    show_groups((_origin(edit), _cells(edit)) for edit in edits)
+
+
+def _cells(edit: Edit) -> tuple[str, str, str]:
+    label, text = describe.one(edit.kind, edit.item)
+    changes = _changes(edit)
+    return edit.state, label, f"{text} [by rule: {changes}]" if changes else text
 
 
 def _changes(edit: Edit) -> str:
@@ -187,7 +199,7 @@ def _changes(edit: Edit) -> str:
 
 
 def _origin(edit: Edit) -> str:
-    return f"{edit.spec}, {'all devices' if edit.device is None else f'device {one_line(edit.device)}'}"
+    return f"{edit.spec}, {'all devices' if edit.device is None else f'device {edit.device}'}"
 
 
 def _create(bundle: str, devices: Iterable[str]) -> Invocation:

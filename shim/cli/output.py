@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,13 +18,27 @@ from rich.text import Text
 from shim.base.findings import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeVar
 
     from shim.base.findings import Finding
 
-format_option = click.option(
-    "-o", "--output", "form", type=click.Choice(["table", "json", "yaml"]), default="table", help="Form of the output."
-)
+    Command = TypeVar("Command", bound=Callable[..., Any])
+
+_WIDEST = 1_000_000  # columns of a table: none is cut
+_PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)  # at a line's end, before a style's end
+_LONE_OPTION = re.compile(r"--\S+")
+_INDENT = " " * 6  # of lines that go on with a row
+
+
+def form_option(*more: str, text: str = "Form of the output.") -> Callable[[Command], Command]:
+    """The option -o of a command that prints a table, JSON or YAML, and the forms `more`."""
+    forms = click.Choice(["table", *more, "json", "yaml"])
+    return click.option("-o", "--output", "form", type=forms, default="table", help=text)
+
+
+format_option = form_option()
+wide_option = form_option("wide", text="Form of the output; wide: a line for each edit, however long it is.")
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -29,8 +47,54 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for column in columns:
         table.add_column(column, no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(one_line(cell)) for cell in row))
-    Console(width=10_000, highlight=False).print(table)  # a narrow terminal folds lines itself
+        table.add_row(*(Text(in_full(cell)) for cell in row))
+    console = Console(width=_WIDEST, highlight=False)  # a narrow terminal folds lines itself
+    with console.capture() as captured:
+        console.print(table)
+    click.echo(_PADDING.sub(r"\1", captured.get()), nl=False)
+
+
+def show_groups(rows: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Print rows below the title of their group, folded to the terminal's width (80 columns in a pipe).
+
+    Arguments:
+        rows: (title, cells), in order; the last cell is the long one, and no word of it is cut.
+    """
+    listed = [(title, [in_full(cell) for cell in cells]) for title, cells in rows]
+    widths = [max(map(cell_len, column)) for column in zip(*(cells[:-1] for _, cells in listed), strict=True)]
+    width = shutil.get_terminal_size().columns
+    for title, group in groupby(listed, key=lambda row: row[0]):
+        click.echo(in_full(title))
+        for _, (*cells, text) in group:
+            padded = [cell + " " * (wide - cell_len(cell)) for cell, wide in zip(cells, widths, strict=True)]
+            for line in _folded("  ".join(["", *padded, ""]), text, width):
+                click.echo(line)
+
+
+def _folded(start: str, text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, the first behind `start`, the others indented.
+
+    A word that is longer has a line of its own; an option stays together with its value where one line can hold both.
+    """
+    pieces: list[str] = []
+    for word in text.split(" "):
+        pair = f"{pieces[-1]} {word}" if pieces and _LONE_OPTION.fullmatch(pieces[-1]) else ""
+        if pair and not word.startswith("-") and cell_len(_INDENT + pair) <= width:
+            pieces[-1] = pair
+        else:
+            pieces.append(word)
+    lines = [start + pieces[0]]
+    for piece in pieces[1:]:
+        if cell_len(lines[-1]) + 1 + cell_len(piece) <= width:
+            lines[-1] += f" {piece}"
+        else:
+            lines.append(_INDENT + piece)
+    return lines
+
+
+def in_full(text: str) -> str:
+    """The text as a terminal can hold it, on one line and not cut."""
+    return one_line(text, len(text))
 
 
 def show_document(value: Any, form: str) -> None:

@@ -34,7 +34,7 @@ def shim(launcher: Path, trusted_path: Path) -> Any:
     settings.write_text(f'[cdi]\nspec-dirs = ["{specs}"]\n')
 
     def run(*words: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "SHIM_CONFIG": str(settings)}
+        environment = {**os.environ, "SHIM_CONFIG": str(settings), "COLUMNS": "80"}
         return subprocess.run(
             [launcher, *words], input=stdin, capture_output=True, text=True, env=environment, check=False
         )
@@ -347,14 +347,93 @@ def test_show_tells_each_edit_with_its_file_those_for_all_devices_first(shim: An
     specs = _write(trusted_path, gpu=DRIVER)
     done = shim("cdi", "show", "acme.example/gpu=0")
     assert done.returncode == 0, done.stderr
-    assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
-        "DEVICE EDIT SPEC",
-        f"acme.example/gpu=0 variable DRIVER=1 {specs}/gpu.yaml, for all devices",
-        f"acme.example/gpu=0 mount /usr/lib/libx.so.1 (ro,bind) {specs}/gpu.yaml, for all devices",
-        f"acme.example/gpu=0 hook createContainer /usr/bin/hook a b, at most 5 s {specs}/gpu.yaml, for all devices",
-        f"acme.example/gpu=0 variable GPU=0 {specs}/gpu.yaml",
-        f"acme.example/gpu=0 node /dev/gpu0 from /dev/real0 c 5:1 rw mode 0660 {specs}/gpu.yaml",
+    assert done.stdout.splitlines() == [
+        f"{specs}/gpu.yaml, for all devices",
+        "  variable  DRIVER=1",
+        "  mount     /usr/lib/libx.so.1 (ro,bind)",
+        "  hook      createContainer /usr/bin/hook a b, at most 5 s",
+        f"{specs}/gpu.yaml, acme.example/gpu=0",
+        "  variable  GPU=0",
+        "  node      /dev/gpu0 from /dev/real0 c 5:1 rw mode 0660",
     ]
+
+
+LINKS = [f"libvendor-{number}.so.550.54.15::/usr/lib/x86_64-linux-gnu/libvendor-{number}.so.1" for number in range(29)]
+GENERATED = {
+    "cdiVersion": "0.6.0",
+    "kind": "acme.example/gpu",
+    "containerEdits": {
+        "mounts": [
+            {"hostPath": path, "containerPath": path, "options": ["ro", "nosuid", "nodev", "bind"]}
+            for path in (f"/usr/lib/x86_64-linux-gnu/libvendor-{number}.so.550.54.15" for number in range(29))
+        ],
+        "hooks": [
+            {
+                "hookName": "createContainer",
+                "path": "/bin/true",
+                "args": ["true", "create-symlinks", *(word for link in LINKS for word in ("--link", link))],
+            }
+        ],
+    },
+    "devices": [
+        {"name": str(number), "containerEdits": {"deviceNodes": [{"path": f"/dev/gpu{number}"}]}} for number in range(8)
+    ],
+}
+
+
+def test_d1_show_padded_each_line_to_the_longest_hook(shim: Any, trusted_path: Path) -> None:
+    """A hook with 29 links made each of 38 lines more than 1000 columns wide, once for each of eight devices."""
+    specs = _write(trusted_path, gpu=json.dumps(GENERATED))
+    done = shim("cdi", "show", "acme.example/gpu=*")  # a pipe counts as a terminal of 80 columns
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == [
+        f"{specs}/gpu.yaml, for all devices",
+        *(f"{specs}/gpu.yaml, acme.example/gpu={number}" for number in range(8)),
+    ]
+    assert len([line for line in lines if line.startswith("  mount ")]) == 29, "once for all devices"
+    assert "".join(lines).replace(" ", "").count("".join(f"--link{link}" for link in LINKS)) == 1, "none is cut"
+    assert not [line for line in lines if line != line.rstrip() or len(line) > 80]
+
+
+@pytest.mark.parametrize(("columns", "links"), [(80, 1), (200, 2)])
+def test_d1_show_folds_to_the_width_of_the_terminal(
+    launcher: Path, trusted_path: Path, columns: int, links: int
+) -> None:
+    """The terminal folded the lines itself, in the middle of names."""
+    (trusted_path / "gpu.json").write_text(json.dumps(GENERATED))
+    show = f"{launcher} cdi show --spec-dir {trusted_path}/gpu.json acme.example/gpu=0"
+    command = f"unset COLUMNS; stty cols {columns} && {show}"
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert max(line.count("--link") for line in lines) == links
+    assert "".join(lines).replace(" ", "").count("".join(f"--link{link}" for link in LINKS)) == 1
+
+
+def test_d1_wide_has_a_whole_line_for_each_edit_without_padding(shim: Any, trusted_path: Path) -> None:
+    """What programs such as grep read had the spec behind 1000 blanks, and the end of a long hook was cut."""
+    specs = _write(trusted_path, gpu=json.dumps(GENERATED))
+    done = shim("cdi", "show", "-o", "wide", "acme.example/gpu=0")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + 29 + 1 + 1
+    assert not [line for line in lines if line != line.rstrip()]
+    [hook] = [line for line in lines if " hook " in line]
+    assert hook.startswith(f"acme.example/gpu=0  {specs}/gpu.yaml, for all devices")
+    assert hook.endswith(f"--link {LINKS[-1]}")
+
+
+def test_d1_list_takes_kinds_and_prints_names_alone(shim: Any, trusted_path: Path) -> None:
+    """There was no way to list one vendor's devices, nor names for a shell loop, but through JSON."""
+    _write(trusted_path, gpu=GPU, nic=NIC)
+    assert shim("cdi", "list", "-o", "name", "other.example/nic").stdout == "other.example/nic=0\nother.example/nic=1\n"
+    assert shim("cdi", "list", "-o", "name", "other.*").stdout == "other.example/nic=0\nother.example/nic=1\n"
+    found = json.loads(shim("cdi", "list", "-o", "json", "acme.example/gpu").stdout)
+    assert [one["name"] for one in found["devices"]] == ["acme.example/gpu=0", "acme.example/gpu=1"]
+    done = shim("cdi", "list", "acme.example/gpus")
+    assert done.returncode == 1
+    assert "no spec has the kind 'acme.example/gpus'; there are acme.example/gpu" in done.stderr
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
@@ -444,6 +523,17 @@ def test_diff_shows_devices_and_edits_that_differ(
     (tmp_path / "old.yaml").write_text(DRIVER)
     done = shim("cdi", "diff", tmp_path / "old.yaml", "-", stdin=DRIVER.replace(before, after))
     assert (done.returncode, done.stdout.splitlines()) == (1, lines)
+
+
+def test_d2_diff_showed_two_different_hooks_as_equal(shim: Any, tmp_path: Path) -> None:
+    """The text of an edit was cut at 1000 letters: a hook that differs behind them was shown twice alike."""
+    text = json.dumps(GENERATED)
+    (tmp_path / "old.json").write_text(text)
+    done = shim("cdi", "diff", tmp_path / "old.json", "-", stdin=text.replace(LINKS[-1], "other.so::/usr/lib/other.so"))
+    removed, added = [line for line in done.stdout.splitlines() if " hook " in line]
+    assert len(removed) > 1000
+    assert removed.endswith(f"--link {LINKS[-1]}")
+    assert added.endswith("--link other.so::/usr/lib/other.so")
 
 
 def test_diff_says_when_only_the_order_is_another(shim: Any, tmp_path: Path) -> None:

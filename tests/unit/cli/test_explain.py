@@ -59,7 +59,7 @@ class Scene:
 
     def run(self, *words: str | Path, stdin: Any = None) -> subprocess.CompletedProcess[str]:
         path = f"{self._launcher.parent}:{os.environ['PATH']}"
-        environment = {**os.environ, "SHIM_CONFIG": str(self.settings), "PATH": path}
+        environment = {**os.environ, "SHIM_CONFIG": str(self.settings), "PATH": path, "COLUMNS": "80"}
         command: list[str | Path] = [self._launcher, "explain", *words]
         return subprocess.run(command, stdin=stdin, capture_output=True, text=True, env=environment, check=False)
 
@@ -121,8 +121,9 @@ def test_what_create_makes_of_an_edit_stands_beside_what_the_spec_asks_for(scene
     assert hook["asked"]["env"] == ["LD_PRELOAD=x", "A=1"]
     assert (hook["item"]["env"], hook["item"]["timeout"]) == (["A=1"], 120)
     shown = scene.run("--bundle", scene.bundle)
-    [row] = [line for line in shown.stdout.splitlines() if " hook " in line]
-    assert "env, timeout" in row
+    assert "hook createContainer /bin/true with A=1, at most 120 s [by rule: env, timeout]" in " ".join(
+        shown.stdout.split()
+    )
     assert "HOOK_ENVIRONMENT" in shown.stderr
 
 
@@ -266,9 +267,30 @@ def test_the_table_is_for_people(scene: Scene) -> None:
     scene.write(ASKING)
     lines = [" ".join(line.split()) for line in scene.run("--bundle", scene.bundle).stdout.splitlines()]
     assert lines[:2] == ["DEVICE ASKED FOR BY", f"{KIND}=0 annotation cdi.k8s.io/x"]
-    assert f"added variable DRIVER=1 {scene.spec}, all devices" in lines
-    assert f"added node /dev/null c 1:3 mode 0666 {scene.spec}, device 0" in lines
-    assert f"added group 44 {scene.spec}, device 0" in lines
+    assert [line for line in lines if line.startswith(str(scene.spec))] == [
+        f"{scene.spec}, all devices",
+        f"{scene.spec}, device 0",
+    ]
+    assert lines[3] == "added variable DRIVER=1"
+    assert lines[-2:] == ["added node /dev/null c 1:3 mode 0666", "added group 44"]
+
+
+def test_d1_explain_padded_each_line_to_the_longest_hook(scene: Scene) -> None:
+    """A hook with 29 links made each line of the table more than 1000 columns wide, with its spec at the end."""
+    links = [f"libvendor-{number}.so.550.54.15::/usr/lib/libvendor-{number}.so.1" for number in range(29)]
+    args = ["true", "create-symlinks", *(word for link in links for word in ("--link", link))]
+    edits = {**SPEC["containerEdits"], "hooks": [{"hookName": "createContainer", "path": "/bin/true", "args": args}]}
+    scene.spec.write_text(json.dumps({**SPEC, "containerEdits": edits}))
+    scene.write(ASKING)
+    lines = scene.run("--bundle", scene.bundle).stdout.splitlines()
+    assert not [line for line in lines if line != line.rstrip()]
+    assert not [line for line in lines if len(line) > 80 and line.startswith(" ") and len(line.split()) > 2]
+    assert [link for link in links if not any(f"--link {link}" in line for line in lines)] == []
+    wide = scene.run("--bundle", scene.bundle, "-o", "wide").stdout.splitlines()
+    [hook] = [line for line in wide if " hook " in line]
+    assert hook.startswith("added ")
+    assert f"{scene.spec}, all devices" in hook
+    assert f"--link {links[-1]} with PATH=" in hook
 
 
 # --- a container ---
