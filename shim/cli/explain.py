@@ -149,7 +149,7 @@ def _explain_container(container: str, root: str | None, name: str | None, form:
         return
     show_table(("CONTAINER", "BUNDLE", "CALLED AS", "ROOT"), [_words(entry, "id", "bundle", "name", "root")])
     if not entry["holds"]:
-        click.echo("Its config.json was written again since: exec adds no variables.")
+        click.echo("Its config.json no longer has all of that: exec adds no variables.")
     show_table(("DEVICE", "ASKED FOR BY"), entry["wanted"].items())
     _show_edits(edits, form)
     show_findings(warned)

@@ -13,9 +13,10 @@ The launcher computes the same (native/place.c), and hands it over as `key`.
 A record is one line of JSON about the container's life, then one of JSON with the rest: format, the three texts of
 the key (two containers may share one), path and identity of the config.json that we wrote, who asked for what, the
 origins of the plan, the warnings, the hooks that create did itself, and for each variable its new and old value. It
-counts only while config.json has that identity. The first line stands alone so that cleaning up need not decode the
-rest: nobody tells us when a container is deleted, so each injecting create looks at up to 16 records and unlinks
-those of deleted containers: the bundle is gone, or has become another container's.
+counts while config.json has that identity, or was saved again and still holds all that was injected but the cgroup
+rules: `podman update` does that, and replaces linux.resources. The first line stands alone so that cleaning up need
+not decode the rest: nobody tells us when a container is deleted, so each injecting create looks at up to 16 records
+and unlinks those of deleted containers: the bundle is gone, or has become another container's.
 
 The first line is a list: bundle, directories of which the low-level runtime keeps one while the container exists ([]:
 unknown), mount namespace, process id of the create and of its parent. Where the bundle lies in another mount namespace
@@ -41,12 +42,13 @@ if TYPE_CHECKING:
 
     from shim.base.findings import Finding
     from shim.cdi.plan import Plan
-    from shim.create.bundle import Bundle, Identity
+    from shim.create.bundle import Bundle
     from shim.create.invocation import Invocation
 
     Json = dict[str, Any]
 
 FORMAT = 1
+_HOOK = ("hookName", "path", "args")  # what tells one hook from another
 _SWEPT = 16  # records looked at by one create
 _MAX_SIZE = 16 * 1024 * 1024
 _LONGEST_LINE = 6 * 3 * 4096  # three paths of PATH_MAX bytes, each of which may be written as \\uXXXX
@@ -110,7 +112,7 @@ def write(
             "origins": plan.origins,
             "folded": folded,
             "findings": [finding.to_json() for finding in findings],
-            "env": _changes(plan, bundle.config, edited, read(place, call, bundle.read_identity)),
+            "env": _changes(plan, bundle.config, edited, read(place, call, bundle)),
         }
         own_bundle = _absolute(call.bundle)
         life = [own_bundle, _states(call), _mounts(), posix.getpid(), posix.getppid()]
@@ -215,13 +217,13 @@ def _life(line: bytes) -> list[Any]:
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def read(place: str, call: Invocation, found: Identity | None = None) -> Json | None:
+def read(place: str, call: Invocation, earlier: Bundle | None = None) -> Json | None:
     """The record of a container, with the member `bundle` added, None where there is none that still holds.
 
     Arguments:
         place: what directory() says.
         call: whose record; its key, name, root and id count.
-        found: the identity of config.json; looked up when not given.
+        earlier: config.json as it was read before it was edited; looked up when not given.
     """
     try:
         if not _are_ours(place):
@@ -232,7 +234,7 @@ def read(place: str, call: Invocation, found: Identity | None = None) -> Json | 
         known = (entry["format"], entry["name"], entry["root"], entry["id"])
         if known != (FORMAT, call.name, call.root, call.id) or not _is_env(entry["env"]):
             return None
-        if tuple(entry["identity"]) != (found or identity(posix.lstat(entry["config"]))):
+        if not (_is_of(entry, earlier) if earlier else _holds(entry)):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -245,7 +247,7 @@ def entries(place: str) -> Iterator[Json]:
     Arguments:
         place: what directory() says.
     Yields:
-        the record, with the members `bundle` and `holds` added: whether config.json is still the one that was written.
+        the record, with the members `bundle` and `holds` added: whether config.json still has what was injected.
     """
     try:
         names = sorted(posix.listdir(place)) if place and _are_ours(place) else []
@@ -265,9 +267,40 @@ def entries(place: str) -> Iterator[Json]:
 
 def _holds(entry: Json) -> bool:
     try:
-        return tuple(entry["identity"]) == identity(posix.lstat(entry["config"]))
+        if tuple(entry["identity"]) == identity(posix.lstat(entry["config"])):
+            return True
     except (OSError, ValueError):
         return False
+    from shim.create.bundle import Bundle  # late, like the next: an engine has saved config.json again
+
+    return _is_of(entry, Bundle(entry["config"]))
+
+
+def _is_of(entry: Json, bundle: Bundle) -> bool:
+    """Whether a config.json is the one of a record, or has all edits of it but cgroup rules."""
+    if tuple(entry["identity"]) == bundle.read_identity:
+        return True
+    from shim.cdi.plan import Plan
+    from shim.create import merge
+
+    folded = [[hook.get(member) for member in _HOOK] for hook in entry.get("folded") or ()]
+    origins = []
+    for origin in entry["origins"]:
+        block = {kind: items for kind, items in origin["edits"].items() if kind != "netDevices"}  # moved by hooks
+        if block.get("hooks"):
+            block["hooks"] = [hook for hook in block["hooks"] if [hook.get(member) for member in _HOOK] not in folded]
+        origins.append({**origin, "edits": block})
+    try:
+        edited = merge.add(Plan([], origins), bundle.config)
+    except Exception:  # a record of another making, or a config.json of other types
+        return False
+    return not bundle.fault and _without_resources(edited) == _without_resources(bundle.config)
+
+
+def _without_resources(config: Json) -> Json:
+    linux = config.get("linux")
+    kept = {name: value for name, value in linux.items() if name != "resources"} if isinstance(linux, dict) else {}
+    return {**config, "linux": kept}
 
 
 def _is_env(env: Json) -> bool:

@@ -130,6 +130,38 @@ def test_a_record_says_what_was_injected_for_whom(container: Container) -> None:
     assert os.listdir(container.place) == [container.file.name]
 
 
+def _save_again(container: Container, change: Any) -> None:
+    """Replace config.json as an engine does, by a file of its own."""
+    config = json.loads(container.config.read_text())
+    change(config)
+    container.config.unlink()
+    container.config.write_text(json.dumps(config, indent=1))
+
+
+# What an engine does to config.json -> whether the record counts afterwards
+SAVED: dict[str, tuple[Any, bool]] = {
+    "saved as it is": (lambda _: None, True),
+    "podman update, which replaces the resources": (
+        lambda config: config.update(linux={"resources": {"pids": {}}}),
+        True,
+    ),
+    "another variable": (lambda config: config["process"]["env"].append("C=3"), True),
+    "a variable of a device is gone": (lambda config: config["process"]["env"].remove("A=1"), False),
+    "written anew for a container without devices": (lambda config: config.update(process={"env": []}), False),
+    "no object any more": (lambda config: config.update(process=[]), False),
+}
+
+
+@pytest.mark.parametrize(("change", "counts"), SAVED.values(), ids=SAVED.keys())
+def test_b5_a_record_counts_while_config_json_holds_its_edits(container: Container, change: Any, counts: bool) -> None:
+    """podman 6 saves config.json again at `podman update`: exec lost the variables of devices."""
+    container.create(["A=1"], ["Z=9"])
+    _save_again(container, change)
+    assert (record.read(container.place, container.call("exec")) is not None) == counts
+    assert container.exec(["Z=9"]) == (["Z=9", "A=1"] if counts else ["Z=9"])
+    assert [entry["holds"] for entry in record.entries(container.place)] == [counts]
+
+
 # --- exec -----------------------------------------------------------------------------------------------------------
 
 # injected, in config.json before, environment of exec, what comes out
@@ -188,7 +220,7 @@ def test_a_record_counts_only_for_its_own_container(container: Container, change
 
 
 def _replace_config(container: Container) -> None:
-    container.config.write_text(container.config.read_text())
+    container.config.write_text(json.dumps({"process": {"env": []}}))
 
 
 def _remove_config(container: Container) -> None:
