@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINKS = 40 };  /* as many as the kernel follows */
+enum { LINKS = 40 }; /* as many as the kernel follows */
 
 /* Whether a path lies below a directory; `itself`: or is that directory. */
 static bool is_below(const char *path, const char *folder, bool itself)
@@ -45,10 +45,10 @@ static const struct cover *cover_over(const struct covers *covers, size_t count,
 /* ---- the way of a path ---- */
 
 struct walk {
-    char here[COVER_PATH];      /* where the walk is: no links, "" is the root */
-    char rest[2 * COVER_PATH];  /* what is still to go */
+    char here[COVER_PATH];     /* where the walk is: no links, "" is the root */
+    char rest[2 * COVER_PATH]; /* what is still to go */
     unsigned links;
-    bool missing;               /* the tree ends before the path does: the rest is taken as it is written */
+    bool missing; /* the tree ends before the path does: the rest is taken as it is written */
 };
 
 /* Takes the next component from the rest; 0 at the end. *last: it is the path's last one. */
@@ -77,7 +77,7 @@ static int take_link(const struct root *root, struct walk *walk, const char *whe
     walk->missing = fd == -ENOENT;
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd;
-    if (length <= 0)  /* ENOENT is the answer for what is no link */
+    if (length <= 0) /* ENOENT is the answer for what is no link */
         return 0;
     if (++walk->links > LINKS)
         return -ELOOP;
@@ -209,7 +209,8 @@ int cover_check_inside(const struct root *root, const char *path, bool (*matters
         return rc < 0 ? rc : 0;
     for (size_t i = 0; i < root->covers->count; i++) {
         const struct cover *cover = &root->covers->items[i];
-        if (!cover->lent && is_below(cover->real, walk.here, false) && matters(context, cover->real + strlen(walk.here) + 1))
+        if (!cover->lent && is_below(cover->real, walk.here, false) &&
+            matters(context, cover->real + strlen(walk.here) + 1))
             return meet(root->covers, cover->real);
     }
     return 0;

@@ -60,7 +60,7 @@ static struct dynamic get_dynamic(struct elf_file *file, uint64_t at)
 struct layout {
     uint64_t headers;
     unsigned count;
-    uint64_t dynamic;  /* file offset of the dynamic entries */
+    uint64_t dynamic; /* file offset of the dynamic entries */
     bool has_dynamic;
 };
 
@@ -110,7 +110,7 @@ static unsigned isa_of_notes(struct elf_file *file, const struct segment *segmen
 static bool known_interpreter(struct elf_file *file, uint64_t at)
 {
     static const char *const names[] = {"/lib/ld-linux-x86-64.so.2", "/lib/ld-linux.so.2", "/libx32/ld-linux-x32.so.2",
-                        "/lib64/ld-linux-x86-64.so.2"};
+                                        "/lib64/ld-linux-x86-64.so.2"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (elf_string_is(file, at, names[i]))
@@ -118,7 +118,8 @@ static bool known_interpreter(struct elf_file *file, uint64_t at)
     return false;
 }
 
-static bool read_segments(struct elf_file *file, struct layout *layout, const struct ld_profile *profile, struct elf_facts *facts)
+static bool read_segments(struct elf_file *file, struct layout *layout, const struct ld_profile *profile,
+                          struct elf_facts *facts)
 {
     for (unsigned i = 0; i < layout->count; i++) {
         uint64_t at = layout->headers + i * entry_size(file);
@@ -215,7 +216,8 @@ static bool read_needs(struct elf_file *file, const struct layout *layout, uint6
         } else if (entry.tag == DT_NEEDED) {
             if (!elf_within(file, name))
                 return false;
-            if (facts->flags == LD_TYPE_ELF && (elf_string_is(file, name, "libc.so.6") || elf_string_is(file, name, "libm.so.6")))
+            if (facts->flags == LD_TYPE_ELF &&
+                (elf_string_is(file, name, "libc.so.6") || elf_string_is(file, name, "libm.so.6")))
                 facts->flags = LD_TYPE_LIBC6;
         } else {
             continue;
@@ -245,8 +247,8 @@ static bool needs_tell_nothing(struct elf_file *file, const struct layout *layou
     return false;
 }
 
-static bool read_names(struct elf_file *file, const struct layout *layout, uint64_t strings, const struct ld_profile *profile,
-                       struct elf_facts *facts)
+static bool read_names(struct elf_file *file, const struct layout *layout, uint64_t strings,
+                       const struct ld_profile *profile, struct elf_facts *facts)
 {
     if (profile->old && !needs_tell_nothing(file, layout, strings))
         return read_needs(file, layout, strings, facts);
@@ -268,7 +270,9 @@ static int arm_flags(bool native32, uint32_t e_flags, int flags)
         return 0x0a00 | LD_TYPE_LIBC6;
     if ((e_flags & EF_ARM_EABIMASK) != EF_ARM_EABI_VER5)
         return flags;
-    return e_flags & EF_ARM_ABI_FLOAT_HARD ? 0x0900 | LD_TYPE_LIBC6 : e_flags & EF_ARM_ABI_FLOAT_SOFT ? 0x0b00 | LD_TYPE_LIBC6 : flags;
+    return e_flags & EF_ARM_ABI_FLOAT_HARD   ? 0x0900 | LD_TYPE_LIBC6
+           : e_flags & EF_ARM_ABI_FLOAT_SOFT ? 0x0b00 | LD_TYPE_LIBC6
+                                             : flags;
 }
 
 static int riscv_flags(uint32_t e_flags)
@@ -310,7 +314,7 @@ static int machine_flags(struct elf_file *file, const Elf32_Ehdr *header, const 
 
 static int read_elf(struct elf_file *file, const struct ld_profile *profile, struct elf_facts *facts)
 {
-    Elf32_Ehdr header;  /* the fields used before the class is known lie at the same places in both */
+    Elf32_Ehdr header; /* the fields used before the class is known lie at the same places in both */
 
     elf_get(file, 0, &header, sizeof header);
     uint8_t class = header.e_ident[EI_CLASS];
@@ -340,7 +344,8 @@ int elf_read(int fd, uint64_t size, const struct ld_profile *profile, struct elf
 
     facts->aout = facts->named = false;
     facts->isa = 0;
-    if (size < (profile->arch->class == ELFCLASS64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr)) || !elf_begin(&file, fd, size))
+    if (size < (profile->arch->class == ELFCLASS64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr)) ||
+        !elf_begin(&file, fd, size))
         return 0;
     if (!memcmp(file.head, "\x0b\x01", 2) || !memcmp(file.head, "\xcc\x00", 2)) {
         facts->aout = true;

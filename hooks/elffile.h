@@ -21,15 +21,15 @@ enum { ELF_HEAD = 4096, ELF_PART = 1024, ELF_READS = 1024 };
 struct elf_file {
     int fd;
     uint64_t size;
-    unsigned reads;            /* so far; at ELF_READS it is over */
-    bool native32;             /* 32-bit headers */
+    unsigned reads; /* so far; at ELF_READS it is over */
+    bool native32;  /* 32-bit headers */
     size_t head_have;
-    unsigned char head[ELF_HEAD];  /* the beginning: headers, notes, often the strings too */
+    unsigned char head[ELF_HEAD]; /* the beginning: headers, notes, often the strings too */
     struct elf_part {
         uint64_t at;
         size_t have;
         unsigned char bytes[ELF_PART];
-    } parts[2];                /* the latest two other places: dynamic entries, their strings */
+    } parts[2]; /* the latest two other places: dynamic entries, their strings */
     unsigned latest;
 };
 
@@ -67,10 +67,10 @@ enum { LD_TYPE_ELF = 1, LD_TYPE_LIBC6 = 3 };
 enum { LD_SONAME_MAX = 128 * 1024 };
 
 struct elf_facts {
-    int flags;                    /* those of an entry of the cache: libc type, ABI */
-    unsigned isa;                 /* level that an x86 library needs */
-    bool aout;                    /* not ELF: the soname comes from the file's name */
-    bool named;                   /* soname holds the DT_SONAME */
+    int flags;    /* those of an entry of the cache: libc type, ABI */
+    unsigned isa; /* level that an x86 library needs */
+    bool aout;    /* not ELF: the soname comes from the file's name */
+    bool named;   /* soname holds the DT_SONAME */
     char soname[LD_SONAME_MAX];
 };
 

@@ -79,7 +79,7 @@ size_t elf_note(int fd, uint64_t size, const char *section, const char *owner, c
         return 0;
     uint64_t left = found.size - 12 - owner_size;
     if (left > (uint64_t)text_size + 8)
-        left = (uint64_t)text_size + 8;  /* eight bytes are the most padding that an alignment gives */
+        left = (uint64_t)text_size + 8; /* eight bytes are the most padding that an alignment gives */
     if (left > room || left > ELF_PART)
         return 0;
     elf_get(&file, found.offset + 12 + owner_size, into, left);

@@ -22,43 +22,44 @@ static int refuse_chmod(const struct root *root, const struct hook_call *call, s
 {
     (void)root;
     (void)call;
-    return fault_say(fault, EPERM, "modes inside a container are not changed by path; give the node's fileMode in the spec");
+    return fault_say(fault, EPERM,
+                     "modes inside a container are not changed by path; give the node's fileMode in the spec");
 }
 
 /* First the one that mounts, so that the others do not have the right to, then what makes files before what looks for
  * them. */
 const struct hook hook_table[] = {
     /* name                              run                          before          makes_libraries, mounts */
-    {"disable-device-node-modification", hook_device_nodes,           HOOK_TREE,      false, true},
-    {"create-symlinks",                  hook_create_symlinks,        HOOK_TREE,      true,  false},
-    {"enable-cuda-compat",               hook_enable_cuda_compat,     HOOK_TREE,      true,  false},
-    {"update-ldcache",                   hook_update_ldcache,         HOOK_LIBRARIES, false, false},
-    {"update-application-profile",       hook_application_profile,    HOOK_NODES,     false, false},
-    {"chmod",                            refuse_chmod,                HOOK_LATER,     false, false},
-    {NULL,                               NULL,                        HOOK_LATER,     false, false},
+    {"disable-device-node-modification", hook_device_nodes,        HOOK_TREE,      false, true },
+    {"create-symlinks",                  hook_create_symlinks,     HOOK_TREE,      true,  false},
+    {"enable-cuda-compat",               hook_enable_cuda_compat,  HOOK_TREE,      true,  false},
+    {"update-ldcache",                   hook_update_ldcache,      HOOK_LIBRARIES, false, false},
+    {"update-application-profile",       hook_application_profile, HOOK_NODES,     false, false},
+    {"chmod",                            refuse_chmod,             HOOK_LATER,     false, false},
+    {NULL,                               NULL,                     HOOK_LATER,     false, false},
 };
 
 #define MEMBER(name) offsetof(struct hook_call, name)
 
 const struct hook_option hook_options[] = {
-    {"folder", HOOK_LIST, MEMBER(folders), false},
-    {"link", HOOK_LIST, MEMBER(links), false},
-    {"cuda-compat-container-root", HOOK_TEXT, MEMBER(compat), false},
-    {"host-driver-version", HOOK_TEXT, MEMBER(driver), false},
-    {"host-cuda-version", HOOK_TEXT, MEMBER(cuda), false},
-    {"settle", HOOK_FLAG, MEMBER(settle), false},
-    {"root", HOOK_TEXT, MEMBER(root), true},
-    {"container-spec", HOOK_TEXT, MEMBER(state), true},
-    {"generator", HOOK_TEXT, MEMBER(generator), true},
-    {"keep-links", HOOK_FLAG, MEMBER(keep_links), true},
-    {"ldconfig-path", HOOK_TEXT, SIZE_MAX, false},  /* no ldconfig is run */
-    {"path", HOOK_TEXT, SIZE_MAX, false},
-    {"mode", HOOK_TEXT, SIZE_MAX, false},
-    {"debug", HOOK_FLAG, SIZE_MAX, false},
-    {"d", HOOK_FLAG, SIZE_MAX, false},
-    {"quiet", HOOK_FLAG, SIZE_MAX, false},
-    {"q", HOOK_FLAG, SIZE_MAX, false},
-    {NULL, HOOK_FLAG, SIZE_MAX, false},
+    {"folder",                     HOOK_LIST, MEMBER(folders),    false},
+    {"link",                       HOOK_LIST, MEMBER(links),      false},
+    {"cuda-compat-container-root", HOOK_TEXT, MEMBER(compat),     false},
+    {"host-driver-version",        HOOK_TEXT, MEMBER(driver),     false},
+    {"host-cuda-version",          HOOK_TEXT, MEMBER(cuda),       false},
+    {"settle",                     HOOK_FLAG, MEMBER(settle),     false},
+    {"root",                       HOOK_TEXT, MEMBER(root),       true },
+    {"container-spec",             HOOK_TEXT, MEMBER(state),      true },
+    {"generator",                  HOOK_TEXT, MEMBER(generator),  true },
+    {"keep-links",                 HOOK_FLAG, MEMBER(keep_links), true },
+    {"ldconfig-path",              HOOK_TEXT, SIZE_MAX,           false}, /* no ldconfig is run */
+    {"path",                       HOOK_TEXT, SIZE_MAX,           false},
+    {"mode",                       HOOK_TEXT, SIZE_MAX,           false},
+    {"debug",                      HOOK_FLAG, SIZE_MAX,           false},
+    {"d",                          HOOK_FLAG, SIZE_MAX,           false},
+    {"quiet",                      HOOK_FLAG, SIZE_MAX,           false},
+    {"q",                          HOOK_FLAG, SIZE_MAX,           false},
+    {NULL,                         HOOK_FLAG, SIZE_MAX,           false},
 };
 
 /* What it takes to read and write as the container's root, and what one hook needs for its one mount. */
@@ -95,7 +96,7 @@ bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor)
     for (size_t i = 0; i < sizeof pythons / sizeof *pythons; i++)
         if (argc < 3 || !strcmp(argv[2], pythons[i]))
             return false;
-    for (int i = 2; i < argc; i++)  /* nobody but a person asks for help */
+    for (int i = 2; i < argc; i++) /* nobody but a person asks for help */
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return false;
     return true;
@@ -235,7 +236,8 @@ static int open_target(struct hook_call *call, struct root *root, struct fault *
     static struct hook_target target;
 
     if (call->root) {
-        int length = snprintf(target.root, sizeof target.root, "%s/.", call->root);  /* a link to the root is good here */
+        int length =
+            snprintf(target.root, sizeof target.root, "%s/.", call->root); /* a link to the root is good here */
         if (length >= (int)sizeof target.root)
             return fault_set(fault, ENAMETOOLONG, "--root");
         int rc = root_open(root, target.root, fault);
@@ -303,7 +305,7 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
     warn_of_unknown(&call);
     int rc = open_target(&call, &root, &fault);
     if (rc == -ENOSYS && !call.root) {
-        say("warning", call.names[0], &fault);  /* this kernel gives us no safe way to write: nothing is written */
+        say("warning", call.names[0], &fault); /* this kernel gives us no safe way to write: nothing is written */
         return 0;
     }
     if (!rc) {

@@ -20,32 +20,32 @@ struct hook_call {
     const char *names[HOOK_NAMES];
     size_t name_count;
     struct hook_words folders, links;
-    struct ld_source *sources;    /* before the container is made: what will be mounted, or its device nodes */
+    struct ld_source *sources; /* before the container is made: what will be mounted, or its device nodes */
     size_t source_count;
-    const char *root;             /* --root: work on this tree, outside of a container's start */
-    const char *state;            /* --container-spec: the state's file, NULL or "-": stdin */
+    const char *root;  /* --root: work on this tree, outside of a container's start */
+    const char *state; /* --container-spec: the state's file, NULL or "-": stdin */
     const char *generator, *compat;
-    const char *driver, *cuda;    /* the host's versions */
-    const char *bundle;           /* of the container that is being started, NULL with --root */
-    int elsewhere;                /* as in ld_options */
+    const char *driver, *cuda; /* the host's versions */
+    const char *bundle;        /* of the container that is being started, NULL with --root */
+    int elsewhere;             /* as in ld_options */
     bool settle, keep_links, vendor;
-    bool unusual;                 /* some option is one that no start of a container needs, or an unknown one */
+    bool unusual; /* some option is one that no start of a container needs, or an unknown one */
 };
 
 /* What it takes to do a hook's work before the container is made. */
 enum hook_before {
-    HOOK_LATER,      /* it cannot be done */
-    HOOK_TREE,       /* the image's files: what will be mounted is neither read nor replaced */
-    HOOK_LIBRARIES,  /* also the libraries that will be mounted, as `sources`, and what the hooks before it made */
-    HOOK_NODES,      /* the device nodes that the container gets, as `sources`; nothing is done without one */
+    HOOK_LATER,     /* it cannot be done */
+    HOOK_TREE,      /* the image's files: what will be mounted is neither read nor replaced */
+    HOOK_LIBRARIES, /* also the libraries that will be mounted, as `sources`, and what the hooks before it made */
+    HOOK_NODES,     /* the device nodes that the container gets, as `sources`; nothing is done without one */
 };
 
 struct hook {
     const char *name;
     int (*run)(const struct root *root, const struct hook_call *call, struct fault *fault);
     enum hook_before before;
-    bool makes_libraries;         /* it may add files, or directories, that a hook with HOOK_LIBRARIES must see */
-    bool mounts;                  /* it needs the right to mount */
+    bool makes_libraries; /* it may add files, or directories, that a hook with HOOK_LIBRARIES must see */
+    bool mounts;          /* it needs the right to mount */
 };
 
 /* All hooks in C, in the order in which they run in one process; a row without a name ends the table. */
@@ -54,7 +54,7 @@ extern const struct hook hook_table[];
 struct hook_option {
     const char *name;
     enum hook_form { HOOK_FLAG, HOOK_TEXT, HOOK_LIST } form;
-    size_t member;                /* offset in struct hook_call, SIZE_MAX: the vendor's, without a meaning here */
+    size_t member; /* offset in struct hook_call, SIZE_MAX: the vendor's, without a meaning here */
     bool unusual;
 };
 
@@ -89,10 +89,10 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor);
 /* The time that all hooks of one start may take, in milliseconds. */
 enum { HOOK_DEADLINE = 2000 };
 
-struct hook_target {              /* what the state and the bundle's config.json say */
+struct hook_target { /* what the state and the bundle's config.json say */
     char bundle[4096], root[4096];
-    int64_t uid, gid;             /* host ids of the container's root, 0 without a user namespace */
-    int64_t pid;                  /* of the container's first process; 0 or 1 where nobody outside can know it */
+    int64_t uid, gid; /* host ids of the container's root, 0 without a user namespace */
+    int64_t pid;      /* of the container's first process; 0 or 1 where nobody outside can know it */
 };
 
 /*
@@ -120,7 +120,8 @@ struct dirent;
  * hooktree.c: hands each name of a directory, and CONTEXT, to a function until that fails; a missing directory has none.
  * Returns what the function returned, -EXDEV for what will be covered, or errors of reading.
  */
-int hook_each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *), void *context);
+int hook_each_name(const struct root *root, const char *path, int (*take)(const struct dirent *, void *),
+                   void *context);
 
 /* hookcache.c: adds the folders of --folder to what the root's loaders read: glibc's cache, or musl's list of directories. */
 int hook_update_ldcache(const struct root *root, const struct hook_call *call, struct fault *fault);

@@ -18,7 +18,7 @@ enum { MUSL_FILE = 64 * 1024, LOADERS = 8 };
 struct loaders {
     bool glibc;
     unsigned musl_count;
-    char musl[LOADERS][32];   /* architectures */
+    char musl[LOADERS][32]; /* architectures */
 };
 
 /* FOREIGN: the directory is on another mount, the owner of which must not choose which file of /etc is read and written. */
@@ -29,7 +29,8 @@ static void take_loader(struct loaders *found, const char *name, bool foreign)
 
     if (!strncmp(name, "ld-linux", 8) || !strncmp(name, "ld64.so.", 8))
         found->glibc = true;
-    if (foreign || strncmp(name, musl, sizeof musl - 1) || length < sizeof musl + sizeof end || found->musl_count == LOADERS)
+    if (foreign || strncmp(name, musl, sizeof musl - 1) || length < sizeof musl + sizeof end ||
+        found->musl_count == LOADERS)
         return;
     size_t arch = length - (sizeof musl - 1) - (sizeof end - 1);
     if (strcmp(name + length - (sizeof end - 1), end) || arch >= sizeof found->musl[0])
@@ -119,7 +120,8 @@ static int update_musl(const struct root *root, const char *arch, const struct h
     snprintf(path, sizeof path, "/etc/ld-musl-%s.path", arch);
     int before = read_list(root, path, list, &owner, &mode);
     if (before == -ELOOP)
-        return fault_say(fault, ELOOP, "%s is a link, which is neither followed nor replaced: the image needs a file there", path);
+        return fault_say(fault, ELOOP,
+                         "%s is a link, which is neither followed nor replaced: the image needs a file there", path);
     if (before < 0)
         return fault_set(fault, -before, "cannot read %s", path);
     int rc = 0;

@@ -26,15 +26,15 @@ static const char drop_in[] = LD_COMPAT_DROP_IN;
 
 struct compat {
     unsigned count;
-    unsigned long major;   /* the branch in the file's name */
+    unsigned long major; /* the branch in the file's name */
     char name[256];
 };
 
 /* The contents of the note. */
 struct note {
     int64_t format;
-    unsigned drivers;      /* how many the list has */
-    bool listed;           /* the host's is one of them */
+    unsigned drivers; /* how many the list has */
+    bool listed;      /* the host's is one of them */
     char cuda[32];
 };
 
@@ -84,7 +84,8 @@ static bool parse_note(const char *text, size_t size, unsigned long driver, stru
 }
 
 /* Reads the note of the library; false when it has none that can be understood. */
-static bool read_note(const struct root *root, const char *folder, const char *name, unsigned long driver, struct note *note)
+static bool read_note(const struct root *root, const char *folder, const char *name, unsigned long driver,
+                      struct note *note)
 {
     char text[ELF_PART];
     struct stat st;
@@ -94,7 +95,8 @@ static bool read_note(const struct root *root, const char *folder, const char *n
 
     if (fd < 0)
         return false;
-    size_t size = elf_note(fd, (uint64_t)st.st_size, ".note.cuda.fwd_compatibility", "NVIDIA Corporation", text, sizeof text);
+    size_t size =
+        elf_note(fd, (uint64_t)st.st_size, ".note.cuda.fwd_compatibility", "NVIDIA Corporation", text, sizeof text);
     return size && parse_note(text, size, driver, note);
 }
 
@@ -116,7 +118,8 @@ static bool newer(const char *one, const char *two)
     return false;
 }
 
-static bool good_by_note(const struct hook_call *call, unsigned long driver, const struct compat *found, const struct note *note)
+static bool good_by_note(const struct hook_call *call, unsigned long driver, const struct compat *found,
+                         const struct note *note)
 {
     if (driver && note->drivers && !note->listed)
         return false;
@@ -157,7 +160,7 @@ static int compat_wanted(const struct root *root, const struct hook_call *call, 
     struct note note;
 
     *wanted = false;
-    if ((known && !driver) || (cuda && !is_version(call->cuda)))  /* not a host that such libraries are made for */
+    if ((known && !driver) || (cuda && !is_version(call->cuda))) /* not a host that such libraries are made for */
         return 0;
     int rc = hook_each_name(root, folder, take_library, &found);
     if (rc || found.count != 1)
@@ -186,7 +189,7 @@ int hook_enable_cuda_compat(const struct root *root, const struct hook_call *cal
         if (root_lstat(root, drop_in, &st))
             return root_late(root);
         rc = root_unlink(root, drop_in);
-        return rc && rc != -EXDEV ? fault_set(fault, -rc, "cannot remove %s", drop_in) : 0;  /* EXDEV: it is not read */
+        return rc && rc != -EXDEV ? fault_set(fault, -rc, "cannot remove %s", drop_in) : 0; /* EXDEV: it is not read */
     }
     if (root_holds(root, drop_in, text, (size_t)length))
         return 0;

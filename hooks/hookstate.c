@@ -217,7 +217,8 @@ void hook_target_enter(const struct hook_target *target, struct root *root)
     int fd = top < 0 ? -1 : root_resolve(&view, target->root, O_PATH | O_DIRECTORY);
     if (fd < 0)
         return;
-    bool same = !fstat(root->fd, &mine) && !fstat(fd, &other) && mine.st_dev == other.st_dev && mine.st_ino == other.st_ino;
+    bool same =
+        !fstat(root->fd, &mine) && !fstat(fd, &other) && mine.st_dev == other.st_dev && mine.st_ino == other.st_ino;
     close_fd(same ? &root->fd : &fd);
     if (same)
         root->fd = fd;
@@ -226,7 +227,7 @@ void hook_target_enter(const struct hook_target *target, struct root *root)
 int hook_target_read(const struct hook_call *call, struct hook_target *target, struct fault *fault)
 {
     bool from_file = call->state && strcmp(call->state, "-");
-    char *text = malloc(CONFIG_SIZE);  /* pages that are not used cost nothing */
+    char *text = malloc(CONFIG_SIZE); /* pages that are not used cost nothing */
 
     *target = (struct hook_target){0};
     if (!text)

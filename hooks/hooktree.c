@@ -125,10 +125,11 @@ int hook_application_profile(const struct root *root, const struct hook_call *ca
         return fault_set(fault, -rc, "cannot read the container's /dev");
     if (!mask)
         return 0;
-    int length = snprintf(text, sizeof text,
-                          "{\"profiles\": [{\"name\": \"_container_\", \"settings\": [\"EGLVisibleDGPUDevices\", %llu]}],\n"
-                          " \"rules\": [{\"pattern\": [], \"profile\": \"_container_\"}]}\n",
-                          (unsigned long long)mask);
+    int length =
+        snprintf(text, sizeof text,
+                 "{\"profiles\": [{\"name\": \"_container_\", \"settings\": [\"EGLVisibleDGPUDevices\", %llu]}],\n"
+                 " \"rules\": [{\"pattern\": [], \"profile\": \"_container_\"}]}\n",
+                 (unsigned long long)mask);
     snprintf(path, sizeof path, "%s/10-container.conf", profile_folder);
     if (root_holds(root, path, text, (size_t)length))
         return 0;

@@ -12,31 +12,31 @@
 
 /* Something of the host that will be mounted into the root. */
 struct ld_source {
-    const char *path;             /* where, in the root */
-    const char *source;           /* what, on the host; trusted, as it comes from a spec */
-    dev_t dev;                    /* the mount point, filled by ldcache.c */
+    const char *path;   /* where, in the root */
+    const char *source; /* what, on the host; trusted, as it comes from a spec */
+    dev_t dev;          /* the mount point, filled by ldcache.c */
     ino_t ino;
 };
 
 struct ld_options {
-    const char *const *folders;   /* absolute paths in the root, written to the drop-in */
+    const char *const *folders; /* absolute paths in the root, written to the drop-in */
     size_t folder_count;
-    struct ld_source *sources;    /* files and directories that will be there when the container runs */
+    struct ld_source *sources; /* files and directories that will be there when the container runs */
     size_t source_count;
-    const char *generator;        /* imitate the ldconfig whose caches say this, NULL: the one of the root's libc */
-    bool keep_links;              /* maintain no soname links, like ldconfig -X */
-    bool settle;                  /* as if run twice, so that links through new soname links are seen */
-    bool replace_empty;           /* beside injected libraries an empty file gives way to a soname link, see ldlinks.c */
-    bool links_only;              /* make the soname links of the folders, and no cache */
-    int elsewhere;                /* > 0: gets the cache of a root that cannot be written, which is not written then */
-    unsigned threads;             /* that look into files, 0: two */
+    const char *generator; /* imitate the ldconfig whose caches say this, NULL: the one of the root's libc */
+    bool keep_links;       /* maintain no soname links, like ldconfig -X */
+    bool settle;           /* as if run twice, so that links through new soname links are seen */
+    bool replace_empty;    /* beside injected libraries an empty file gives way to a soname link, see ldlinks.c */
+    bool links_only;       /* make the soname links of the folders, and no cache */
+    int elsewhere;         /* > 0: gets the cache of a root that cannot be written, which is not written then */
+    unsigned threads;      /* that look into files, 0: two */
 };
 
 struct ld_report {
     unsigned entries, links_made, links_removed, links_refused;
     bool written;
     char generator[160];
-    struct fault remark;          /* what did not stop the work but is not as it should be; code 0: nothing */
+    struct fault remark; /* what did not stop the work but is not as it should be; code 0: nothing */
 };
 
 /*

@@ -40,7 +40,7 @@ int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
 {
     for (size_t i = 0; i < work->dir_count; i++)
         if (work->dirs[i]->ino == dir->ino && work->dirs[i]->dev == dir->dev) {
-            work->dirs[i]->type = dir->type;  /* all that a repetition changes for ldconfig */
+            work->dirs[i]->type = dir->type; /* all that a repetition changes for ldconfig */
             work->dirs[i]->injected |= work->injecting;
             return 0;
         }
@@ -61,14 +61,15 @@ int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir)
     return 1;
 }
 
-int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name, const char *hwcaps)
+int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name,
+                 const char *hwcaps)
 {
     struct ld_dir dir = {.path = path, .type = parent->type, .hwcaps = hwcaps, .lent = parent->lent};
     struct stat st;
 
     /* a copy in any case: the name may be that of an entry of a directory that is closed before this is used */
-    dir.below = *parent->below ? arena_join(&work->arena, parent->below, name)
-                               : arena_text(&work->arena, name, strlen(name));
+    dir.below =
+        *parent->below ? arena_join(&work->arena, parent->below, name) : arena_text(&work->arena, name, strlen(name));
     if (!dir.below)
         return -ENOMEM;
     cleanup_fd int fd = ld_source_open(dir.lent, dir.below, O_PATH | O_DIRECTORY);
@@ -108,7 +109,8 @@ static int open_hwcaps(struct ld_work *work, const struct ld_dir *parent, struct
 
     *folder = (struct ld_dir){.path = arena_join(&work->arena, parent->path, "glibc-hwcaps"), .type = parent->type};
     folder->lent = parent->lent;
-    folder->below = parent->lent && *parent->below ? arena_join(&work->arena, parent->below, "glibc-hwcaps") : "glibc-hwcaps";
+    folder->below =
+        parent->lent && *parent->below ? arena_join(&work->arena, parent->below, "glibc-hwcaps") : "glibc-hwcaps";
     if (!folder->path || !folder->below)
         return -ENOMEM;
     if (!folder->lent && work->source_count && !root_stat(work->root, folder->path, &st)) {
@@ -149,7 +151,7 @@ static int find_lent(struct ld_work *work, struct ld_dir *dir, struct stat *st)
     const struct ld_source *source = ld_source_above(work, text, &below);
     if (!source || !*below)
         return 0;
-    if (strstr(dir->path, "/.."))  /* behind a link of the image that is not the directory above in the text */
+    if (strstr(dir->path, "/..")) /* behind a link of the image that is not the directory above in the text */
         cover_note(work->root, dir->path);
     dir->lent = source;
     dir->below = arena_text(&work->arena, below, strlen(below));
@@ -165,7 +167,7 @@ int ld_conf_folder(struct ld_work *work, const char *path, int type)
     struct stat st;
     int rc = find_lent(work, &dir, &st);
 
-    if (rc == -ELOOP || rc == -EXDEV)  /* a way that only the container can go */
+    if (rc == -ELOOP || rc == -EXDEV) /* a way that only the container can go */
         cover_note(work->root, path);
     if (!rc)
         rc = root_stat(work->root, path, &st);
@@ -195,7 +197,11 @@ static int library_type(const char *name)
     static const struct {
         const char *name;
         int type;
-    } types[] = {{"libc5", 2}, {"libc6", LD_TYPE_LIBC6}, {"glibc2", LD_TYPE_LIBC6}};
+    } types[] = {
+        {"libc5",  2            },
+        {"libc6",  LD_TYPE_LIBC6},
+        {"glibc2", LD_TYPE_LIBC6}
+    };
 
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(types[i].name, name))
@@ -219,7 +225,7 @@ static int directory_line(struct ld_work *work, const char *line)
     return path ? ld_conf_folder(work, path, type) : -ENOMEM;
 }
 
-struct reading {  /* a file that is being read, and the file that includes it */
+struct reading { /* a file that is being read, and the file that includes it */
     const struct reading *by;
     const char *path;
     dev_t dev;
@@ -313,7 +319,7 @@ static int read_file(struct ld_work *work, const char *path, const struct readin
     if (fd == -EXDEV && !work->remark.code)
         fault_set(&work->remark, EXDEV, "%s is not read", path);
     if (fd < 0 || being_read(by, &st))
-        return ld_is_fatal(fd) ? fd : 0;  /* missing, a directory, a FIFO, on another mount: as if it were empty */
+        return ld_is_fatal(fd) ? fd : 0; /* missing, a directory, a FIFO, on another mount: as if it were empty */
     if (++work->files > CONF_FILES || file.depth > CONF_DEPTH || st.st_size > CONF_SIZE)
         return -E2BIG;
     file.dev = st.st_dev;

@@ -101,7 +101,7 @@ static int sorted(struct ld_work *work, struct ld_item ***into)
 struct string {
     const char *text;
     size_t length;
-    uint32_t *place;   /* where the offset is wanted */
+    uint32_t *place; /* where the offset is wanted */
 };
 
 /* By the last bytes first, larger first; of two with a common end the longer first. */
@@ -127,7 +127,7 @@ static bool ends_with(const struct string *string, const struct string *end)
 /* Gives each string its offset, counted from BASE, and answers the size of the table. */
 static uint32_t place_strings(struct string *strings, size_t count, uint32_t base)
 {
-    uint32_t end = 0;  /* behind the NUL of the preceding string */
+    uint32_t end = 0; /* behind the NUL of the preceding string */
 
     if (count)
         qsort(strings, count, sizeof *strings, by_end);
@@ -161,14 +161,14 @@ struct file_section {
 
 _Static_assert(sizeof(struct file_header) == 48 && sizeof(struct file_entry) == 24, "glibc's layout");
 
-struct layout {  /* the pieces of a file, before their bytes are put together */
+struct layout { /* the pieces of a file, before their bytes are put together */
     struct ld_work *work;
     struct ld_item **items;
     struct file_entry *entries;
     struct string *strings;
     size_t string_count;
-    const char **names;       /* glibc-hwcaps names that an entry uses, sorted */
-    uint32_t *name_places;    /* of all names seen */
+    const char **names;    /* glibc-hwcaps names that an entry uses, sorted */
+    uint32_t *name_places; /* of all names seen */
     size_t used;
 };
 
@@ -213,7 +213,8 @@ static int lay_out(struct ld_work *work, struct layout *layout)
     if (rc)
         return rc;
     layout->entries = arena_get(&work->arena, (work->item_count + 1) * sizeof *layout->entries);
-    layout->strings = arena_get(&work->arena, (2 * work->item_count + work->hwcaps_count + 1) * sizeof *layout->strings);
+    layout->strings =
+        arena_get(&work->arena, (2 * work->item_count + work->hwcaps_count + 1) * sizeof *layout->strings);
     layout->names = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->names);
     layout->name_places = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->name_places);
     if (!layout->entries || !layout->strings || !layout->names || !layout->name_places)
@@ -247,8 +248,8 @@ static void put_extension(const struct layout *layout, char *file, uint32_t at)
     uint32_t count = layout->used ? 2 : 1, names = at + 8 + count * 16, text = names + (uint32_t)layout->used * 4;
     uint32_t head[2] = {LD_EXTENSION_MAGIC, count};
     struct file_section sections[2] = {
-        {0, 0, text, (uint32_t)strlen(generator)},
-        {1, 0, names, (uint32_t)layout->used * 4},
+        {0, 0, text,  (uint32_t)strlen(generator)},
+        {1, 0, names, (uint32_t)layout->used * 4 },
     };
 
     memcpy(file + at, head, sizeof head);

@@ -18,9 +18,20 @@ static bool in_class(const char *name, size_t length, unsigned char c)
     static const struct {
         const char *name;
         int (*test)(int);
-    } classes[] = {{"alnum", isalnum}, {"alpha", isalpha}, {"digit", isdigit}, {"lower", islower}, {"upper", isupper},
-                   {"punct", ispunct}, {"space", isspace}, {"blank", isblank}, {"xdigit", isxdigit}, {"graph", isgraph},
-                   {"print", isprint}, {"cntrl", iscntrl}};
+    } classes[] = {
+        {"alnum",  isalnum },
+        {"alpha",  isalpha },
+        {"digit",  isdigit },
+        {"lower",  islower },
+        {"upper",  isupper },
+        {"punct",  ispunct },
+        {"space",  isspace },
+        {"blank",  isblank },
+        {"xdigit", isxdigit},
+        {"graph",  isgraph },
+        {"print",  isprint },
+        {"cntrl",  iscntrl }
+    };
 
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (strlen(classes[i].name) == length && !memcmp(classes[i].name, name, length))
@@ -68,7 +79,7 @@ static bool match_one(const char **pattern, unsigned char c)
             *pattern = p;
             return hit;
         }
-        p = *pattern;  /* not closed: an ordinary character */
+        p = *pattern; /* not closed: an ordinary character */
     } else if (*p == '?') {
         *pattern = p + 1;
         return true;
@@ -117,7 +128,8 @@ static int match_add(struct ld_matches *matches, const char *path)
 {
     if (matches->count >= MATCHES)
         return -E2BIG;
-    matches->paths = arena_grow(&matches->work->arena, matches->paths, matches->count, &matches->room, sizeof *matches->paths);
+    matches->paths =
+        arena_grow(&matches->work->arena, matches->paths, matches->count, &matches->room, sizeof *matches->paths);
     if (!matches->paths)
         return -ENOMEM;
     matches->paths[matches->count++] = path;
@@ -136,7 +148,7 @@ static int expand_magic(struct ld_matches *matches, const char *done, const char
     cleanup_fd int fd = root_directory(root, *done ? done : "/", &foreign);
     if (fd < 0)
         return fd == -ETIMEDOUT ? fd : 0;
-    if (foreign) {  /* its files would not be read either */
+    if (foreign) { /* its files would not be read either */
         if (!matches->work->remark.code)
             fault_set(&matches->work->remark, EXDEV, "what an include names in %s is not read", done);
         return 0;
@@ -173,7 +185,7 @@ static int expand(struct ld_matches *matches, const char *done, const char *rest
         size_t length = strcspn(rest, "/");
         bool last = !rest[length + strspn(rest + length, "/")];
         if (has_magic(rest, length) && last && rest[length])
-            return 0;  /* with a slash at its end it names directories only; a plain name loses it */
+            return 0; /* with a slash at its end it names directories only; a plain name loses it */
         if (has_magic(rest, length))
             return depth == WILD ? -E2BIG : expand_magic(matches, path, rest, length, depth + 1);
         if (length)
@@ -197,7 +209,7 @@ int ld_expand(struct ld_matches *matches, const char *pattern)
     size_t length = strlen(pattern);
 
     if (length >= PATTERN)
-        return 0;  /* no path is that long */
+        return 0; /* no path is that long */
     int rc = expand(matches, "", pattern, 0);
     if (!rc && matches->count)
         qsort(matches->paths, matches->count, sizeof *matches->paths, by_name);

@@ -18,10 +18,18 @@
 /* Debian leaves the link of a dynamic loader alone. Its list lacks two commas, so some names are missing here too. */
 static bool loader_name(const char *soname)
 {
-    static const char *const names[] = {
-        "ld-kfreebsd-x86-64.so.1", "ld-linux-aarch64.so.1", "ld-linux-aarch64_be.so.1", "ld-linux-armhf.so.3",
-        "ld-linux-ia64.so.2", "ld-linux-mipsn8.so.1", "ld-linux-x86-64.so.2", "ld-linux.so.2", "ld-linux.so.3",
-        "ld.so.1", "ld64.so.1", "ld64.so.2"};
+    static const char *const names[] = {"ld-kfreebsd-x86-64.so.1",
+                                        "ld-linux-aarch64.so.1",
+                                        "ld-linux-aarch64_be.so.1",
+                                        "ld-linux-armhf.so.3",
+                                        "ld-linux-ia64.so.2",
+                                        "ld-linux-mipsn8.so.1",
+                                        "ld-linux-x86-64.so.2",
+                                        "ld-linux.so.2",
+                                        "ld-linux.so.3",
+                                        "ld.so.1",
+                                        "ld64.so.1",
+                                        "ld64.so.2"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], soname))
@@ -59,7 +67,8 @@ static int judge_by_table(const struct ld_walk *walk, const struct ld_lib *lib)
 }
 
 /* What happens to a file, directory or the like in the place of a soname link; see the top of this file. */
-static enum verdict judge_other(const struct ld_walk *walk, const char *link, const struct ld_lib *lib, const struct stat *st)
+static enum verdict judge_other(const struct ld_walk *walk, const char *link, const struct ld_lib *lib,
+                                const struct stat *st)
 {
     struct ld_work *work = walk->work;
 
@@ -143,7 +152,7 @@ int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
     int rc = -EEXIST;
     if (verdict == MAKE)
         rc = make_link(walk, lib, link, MAKE);
-    if (verdict < 0 || (verdict == MAKE && rc == -EEXIST)) {  /* something that a listing does not show */
+    if (verdict < 0 || (verdict == MAKE && rc == -EEXIST)) { /* something that a listing does not show */
         verdict = judge_by_kernel(walk, file, link, lib);
         if (verdict < 0)
             return verdict;

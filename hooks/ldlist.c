@@ -173,7 +173,7 @@ static int list(struct ld_work *work, struct ld_dir *dir)
     const struct inside inside = {work, dir};
     int old = dir->fd;
 
-    cover_check_inside(work->root, dir->path, matters, &inside);  /* the work goes on, and fails at its end */
+    cover_check_inside(work->root, dir->path, matters, &inside); /* the work goes on, and fails at its end */
 
     close_fd(&old);
     dir->fd = open_dir(work, dir);
@@ -181,7 +181,7 @@ static int list(struct ld_work *work, struct ld_dir *dir)
     dir->state = work->state;
     dir->entries = NULL;
     dir->count = dir->room = 0;
-    if (dir->fd < 0)  /* a file in the place of a directory, or gone meanwhile: as if it were empty */
+    if (dir->fd < 0) /* a file in the place of a directory, or gone meanwhile: as if it were empty */
         return dir->fd == -ETIMEDOUT || dir->fd == -EMFILE || dir->fd == -ENFILE ? dir->fd : make_table(work, dir);
     int rc = read_names(work, dir);
     return rc == -ENOENT ? make_table(work, dir) : rc ? rc : make_table(work, dir);
@@ -241,7 +241,7 @@ static int fetch_target(const struct ld_dir *dir, struct arena *arena, struct ld
     ssize_t length = readlinkat(dir->fd, entry->name, text, sizeof text);
 
     if (length <= 0 || (size_t)length >= sizeof text)
-        return 0;  /* where the target is needed the kernel is asked */
+        return 0; /* where the target is needed the kernel is asked */
     entry->target = arena_text(arena, text, (size_t)length);
     return entry->target ? 0 : -ENOMEM;
 }
@@ -285,7 +285,7 @@ static bool start(struct worker *worker)
     if (pthread_attr_init(&attributes))
         return false;
     bool started = !pthread_attr_setstacksize(&attributes, STACK) &&
-        !pthread_create(&worker->thread, &attributes, work_off, worker);
+                   !pthread_create(&worker->thread, &attributes, work_off, worker);
     pthread_attr_destroy(&attributes);
     return started;
 }

@@ -20,16 +20,20 @@
 #include <string.h>
 
 static const struct ld_arch arches[] = {
-    {"x86_64-linux-gnu", EM_X86_64, ELFCLASS64, LD_X86, false,
-     {"/lib", "/lib64", "/libx32", "/usr/lib", "/usr/lib64", "/usr/libx32"}},
-    {"aarch64-linux-gnu", EM_AARCH64, ELFCLASS64, LD_ARM, true, {"/lib", "/lib64", "/usr/lib", "/usr/lib64"}},
-    {"i386-linux-gnu", EM_386, ELFCLASS32, LD_X86, false, {"/lib", "/usr/lib"}},
-    {"arm-linux-gnueabihf", EM_ARM, ELFCLASS32, LD_ARM, true, {"/lib", "/usr/lib"}},
-    {"powerpc64le-linux-gnu", EM_PPC64, ELFCLASS64, LD_POWER, true, {"/lib64", "/usr/lib64"}},
-    {"s390x-linux-gnu", EM_S390, ELFCLASS64, LD_S390, true, {"/lib64", "/usr/lib64"}},
-    {"riscv64-linux-gnu", EM_RISCV, ELFCLASS64, LD_RISCV, true,
+    {"x86_64-linux-gnu",
+     EM_X86_64,                             ELFCLASS64,
+     LD_X86,                                                      false,
+     {"/lib", "/lib64", "/libx32", "/usr/lib", "/usr/lib64", "/usr/libx32"}                                          },
+    {"aarch64-linux-gnu",     EM_AARCH64,   ELFCLASS64, LD_ARM,   true,  {"/lib", "/lib64", "/usr/lib", "/usr/lib64"}},
+    {"i386-linux-gnu",        EM_386,       ELFCLASS32, LD_X86,   false, {"/lib", "/usr/lib"}                        },
+    {"arm-linux-gnueabihf",   EM_ARM,       ELFCLASS32, LD_ARM,   true,  {"/lib", "/usr/lib"}                        },
+    {"powerpc64le-linux-gnu", EM_PPC64,     ELFCLASS64, LD_POWER, true,  {"/lib64", "/usr/lib64"}                    },
+    {"s390x-linux-gnu",       EM_S390,      ELFCLASS64, LD_S390,  true,  {"/lib64", "/usr/lib64"}                    },
+    {"riscv64-linux-gnu",
+     EM_RISCV,                              ELFCLASS64,
+     LD_RISCV,                                                    true,
      {"/lib64/lp64d", "/lib64/lp64", "/lib32/ilp32d", "/lib32/ilp32", "/usr/lib64/lp64d", "/usr/lib64/lp64",
-      "/usr/lib32/ilp32d", "/usr/lib32/ilp32"}},
+      "/usr/lib32/ilp32d", "/usr/lib32/ilp32"}                                                                       },
     {"loongarch64-linux-gnu", EM_LOONGARCH, ELFCLASS64, LD_LOONG, false, {"/lib", "/lib64", "/usr/lib", "/usr/lib64"}},
 };
 
@@ -73,7 +77,15 @@ uint64_t ld_hwcap_bit(const struct ld_profile *profile, const char *name)
     static const struct {
         const char *name;
         unsigned bit;
-    } x86[] = {{"sse2", 0}, {"x86_64", 1}, {"avx512_1", 2}, {"i586", 48}, {"i686", 49}, {"haswell", 50}, {"xeon_phi", 51}};
+    } x86[] = {
+        {"sse2",     0 },
+        {"x86_64",   1 },
+        {"avx512_1", 2 },
+        {"i586",     48},
+        {"i686",     49},
+        {"haswell",  50},
+        {"xeon_phi", 51}
+    };
 
     if (!profile->old)
         return 0;
@@ -190,7 +202,7 @@ static bool search_libc(int fd, struct ld_profile *profile)
     Elf64_Ehdr header;
     Elf64_Phdr segments[16];
 
-    if (profile->arch->class != ELFCLASS64)  /* small enough to search whole */
+    if (profile->arch->class != ELFCLASS64) /* small enough to search whole */
         return search_banner(fd, 0, LIBC_LIMIT, profile);
     if (pread(fd, &header, sizeof header, 0) != sizeof header || header.e_phnum > 16)
         return search_banner(fd, 0, LIBC_LIMIT, profile);
@@ -199,8 +211,8 @@ static bool search_libc(int fd, struct ld_profile *profile)
         return false;
     for (int i = header.e_phnum - 1; i >= 0; i--)
         if (segments[i].p_type == PT_LOAD && segments[i].p_flags == PF_R && segments[i].p_offset < LIBC_LIMIT &&
-            search_banner(fd, segments[i].p_offset, segments[i].p_filesz < LIBC_LIMIT ? segments[i].p_filesz : LIBC_LIMIT,
-                          profile))
+            search_banner(fd, segments[i].p_offset,
+                          segments[i].p_filesz < LIBC_LIMIT ? segments[i].p_filesz : LIBC_LIMIT, profile))
             return true;
     return search_banner(fd, 0, LIBC_LIMIT, profile);
 }
@@ -264,7 +276,7 @@ static bool by_cache(int fd, struct ld_profile *profile)
         uint32_t extension;
         uint32_t unused[3];
     } header;
-    uint32_t block[6];  /* magic, number of sections, and the first section: tag, flags, offset, size */
+    uint32_t block[6]; /* magic, number of sections, and the first section: tag, flags, offset, size */
     char text[sizeof profile->generator];
 
     if (pread(fd, &header, sizeof header, 0) != sizeof header || memcmp(header.magic, "glibc-ld.so.cache1.1", 20) ||

@@ -34,7 +34,8 @@ static int queue_subdirectory(struct ld_walk *walk, const char *path, const stru
 
 static void remove_stale(struct ld_walk *walk, struct ld_entry *entry)
 {
-    if (walk->work->keep_links || !ld_ours(walk) || !strstr(entry->name, ".so.") || unlinkat(walk->dir->fd, entry->name, 0))
+    if (walk->work->keep_links || !ld_ours(walk) || !strstr(entry->name, ".so.") ||
+        unlinkat(walk->dir->fd, entry->name, 0))
         return;
     walk->work->links_removed++;
     entry->type = 0;
@@ -44,12 +45,14 @@ static void remove_stale(struct ld_walk *walk, struct ld_entry *entry)
  * Opens the host's file for a link into a directory that is not mounted yet; -ENOENT when the link's text does not lead
  * there. With covers a link that leads there has been refused already, by the whole way and not only by its text.
  */
-static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const struct ld_entry *entry, struct stat *st)
+static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const struct ld_entry *entry,
+                     struct stat *st)
 {
     char path[4096];
     const char *below;
 
-    if (!work->source_count || work->root->covers || !entry->target || !ld_lexical(dir->path, entry->target, path, sizeof path))
+    if (!work->source_count || work->root->covers || !entry->target ||
+        !ld_lexical(dir->path, entry->target, path, sizeof path))
         return -ENOENT;
     const struct ld_source *source = ld_source_above(work, path, &below);
     if (!source || !*below)
@@ -68,7 +71,7 @@ static int look_behind(struct ld_walk *walk, struct ld_entry *entry, struct ld_e
 
     if (!path)
         return -ENOMEM;
-    if (walk->dir->lent) {  /* where it leads is seen only when the directory is mounted */
+    if (walk->dir->lent) { /* where it leads is seen only when the directory is mounted */
         cover_note(walk->work->root, path);
         return 0;
     }
@@ -110,7 +113,8 @@ static bool stays_link(const char *name, const char *soname)
 {
     size_t length = strlen(name);
 
-    return !strcmp(name, soname) || (length >= 3 && !strcmp(name + length - 3, ".so") && !strncmp(name, soname, length));
+    return !strcmp(name, soname) ||
+           (length >= 3 && !strcmp(name + length - 3, ".so") && !strncmp(name, soname, length));
 }
 
 /* The types that may replace each other under one soname, glibc <= 2.36. */
@@ -259,7 +263,8 @@ static int walk_dir(struct ld_work *work, struct ld_dir *dir)
     for (size_t i = 0; i < dir->scanned; i++)
         dir->injected |= dir->entries[i].injected;
     for (size_t i = 0; !rc && i < dir->scanned; i++) {
-        rc = root_late(work->root);  /* names can be made to collide in a table, which costs the square of their number */
+        rc =
+            root_late(work->root); /* names can be made to collide in a table, which costs the square of their number */
         if (!rc)
             rc = visit(&walk, &dir->entries[i]);
     }

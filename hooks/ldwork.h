@@ -23,18 +23,18 @@ enum ld_family { LD_X86, LD_ARM, LD_POWER, LD_S390, LD_RISCV, LD_LOONG };
 
 struct ld_arch {
     const char *triplet;
-    uint16_t machine;             /* e_machine of its libc */
-    uint8_t class;                /* 1: 32 bit, 2: 64 bit */
+    uint16_t machine; /* e_machine of its libc */
+    uint8_t class;    /* 1: 32 bit, 2: 64 bit */
     enum ld_family family;
-    bool unsigned_char;           /* ldconfig compares names as char */
-    const char *folders[9];       /* built-in directories of an unpatched glibc */
+    bool unsigned_char;     /* ldconfig compares names as char */
+    const char *folders[9]; /* built-in directories of an unpatched glibc */
 };
 
 struct ld_profile {
     const struct ld_arch *arch;
-    bool old;                     /* glibc <= 2.36: hwcap subdirectories, `dir=type` lines, a type found by need */
-    bool debian;                  /* Debian's built-in directories, and the dynamic loader's link is left alone */
-    bool found;                   /* the root has a libc that names its version */
+    bool old;    /* glibc <= 2.36: hwcap subdirectories, `dir=type` lines, a type found by need */
+    bool debian; /* Debian's built-in directories, and the dynamic loader's link is left alone */
+    bool found;  /* the root has a libc that names its version */
     char generator[160];
 };
 
@@ -57,33 +57,33 @@ uint64_t ld_hwcap_bit(const struct ld_profile *profile, const char *name);
 
 struct ld_entry {
     const char *name;
-    const char *target;           /* text of a link */
-    const char *soname;           /* NULL: the file has none */
+    const char *target; /* text of a link */
+    const char *soname; /* NULL: the file has none */
     int flags;
     uint8_t isa;
-    uint8_t type;                 /* DT_REG, DT_LNK, DT_DIR; 0: gone */
+    uint8_t type; /* DT_REG, DT_LNK, DT_DIR; 0: gone */
     bool library, aout;
-    bool injected;                /* something is, or will be, mounted over it */
-    dev_t dev;                    /* identity, known for a.out files only */
+    bool injected; /* something is, or will be, mounted over it */
+    dev_t dev;     /* identity, known for a.out files only */
     ino_t ino;
 };
 
 struct ld_dir {
-    const char *path;             /* as spelled first: this is what the cache shows */
+    const char *path; /* as spelled first: this is what the cache shows */
     dev_t dev;
     ino_t ino;
-    const char *hwcaps;           /* name of a glibc-hwcaps subdirectory, or NULL */
-    int type;                     /* libc type demanded by a `dir=type` line, 0: any */
-    bool injected;                /* a hook's folder, or files in it are mounted: a driver's libraries came here */
+    const char *hwcaps; /* name of a glibc-hwcaps subdirectory, or NULL */
+    int type;           /* libc type demanded by a `dir=type` line, 0: any */
+    bool injected;      /* a hook's folder, or files in it are mounted: a driver's libraries came here */
     /* filled by ldlist.c */
     int fd;
     const struct ld_source *lent; /* a directory of the host, seen before it is mounted: this one, or one below it */
     const char *below;
     bool listed, foreign;
-    unsigned state;               /* the tree's state that the listing shows */
-    struct ld_entry *entries;     /* in readdir order */
+    unsigned state;           /* the tree's state that the listing shows */
+    struct ld_entry *entries; /* in readdir order */
     size_t count, scanned, room;
-    uint32_t *table;              /* names to entries */
+    uint32_t *table; /* names to entries */
     size_t mask;
 };
 
@@ -101,30 +101,30 @@ enum { LD_COMPAT, LD_FOLDERS, LD_DROP_INS };
 struct ld_drop_in {
     dev_t dev;
     ino_t ino;
-    bool valid;                   /* it is there and says what it should */
-    bool read;                    /* the root's configuration includes it */
+    bool valid; /* it is there and says what it should */
+    bool read;  /* the root's configuration includes it */
 };
 
 struct ld_work {
     const struct root *root;
     const struct ld_profile *profile;
     struct arena arena;
-    bool keep_links;              /* as in struct ld_options */
-    bool replace_empty;           /* likewise */
+    bool keep_links;    /* as in struct ld_options */
+    bool replace_empty; /* likewise */
     const struct ld_source *sources;
     size_t source_count;
     struct ld_dir **dirs;
     size_t dir_count, dir_room;
-    const char **hwcaps;          /* every glibc-hwcaps name seen, used or not */
+    const char **hwcaps; /* every glibc-hwcaps name seen, used or not */
     size_t hwcaps_count, hwcaps_room;
     struct ld_item *items;
     size_t item_count, item_room;
-    unsigned files;               /* configuration files read */
+    unsigned files; /* configuration files read */
     struct ld_drop_in drop_ins[LD_DROP_INS];
-    bool injecting;               /* the directories that are queued now are folders of the hook */
-    struct fault remark;          /* the first thing that did not stop the work but that people should know */
-    size_t names;                 /* directory entries kept */
-    unsigned state;               /* counts changes that a listing cannot show */
+    bool injecting;      /* the directories that are queued now are folders of the hook */
+    struct fault remark; /* the first thing that did not stop the work but that people should know */
+    size_t names;        /* directory entries kept */
+    unsigned state;      /* counts changes that a listing cannot show */
     unsigned links_made, links_removed, links_refused;
     struct ld_aout *aouts;
 };
@@ -181,7 +181,8 @@ int ld_conf_folder(struct ld_work *work, const char *path, int type);
 int ld_conf_queue(struct ld_work *work, const struct ld_dir *dir);
 
 /* Queues a directory below a lent one, where the host has it. name: its path from there. hwcaps: as in struct ld_dir. */
-int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name, const char *hwcaps);
+int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *path, const char *name,
+                 const char *hwcaps);
 
 /* --- ldlist.c: what the directories hold --------------------------------------------------------------------------------- */
 
@@ -207,9 +208,9 @@ struct ld_lib {
 struct ld_walk {
     struct ld_work *work;
     struct ld_dir *dir;
-    struct ld_lib *libs;          /* in the order of first appearance */
+    struct ld_lib *libs; /* in the order of first appearance */
     size_t count;
-    uint32_t *table;              /* sonames to libs */
+    uint32_t *table; /* sonames to libs */
     size_t mask;
 };
 

@@ -51,10 +51,11 @@ int root_open(struct root *root, const char *path, struct fault *fault)
     if (mine.st_dev == system.st_dev && mine.st_ino == system.st_ino)
         return fault_say(fault, EPERM, "%s is this system's own root directory, not a container's", path);
     cleanup_fd int probe = root_openat2(fd, ".", O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-    if (probe == -EPERM)  /* how old seccomp filters answer an unknown call */
+    if (probe == -EPERM) /* how old seccomp filters answer an unknown call */
         probe = -ENOSYS;
     if (probe == -ENOSYS)
-        return fault_say(fault, ENOSYS, "this kernel (before 5.6, or a filter) has no openat2: nothing is written below %s", path);
+        return fault_say(fault, ENOSYS,
+                         "this kernel (before 5.6, or a filter) has no openat2: nothing is written below %s", path);
     if (probe < 0)
         return fault_set(fault, -probe, "cannot look below %s", path);
     root->fd = fd;
@@ -111,9 +112,9 @@ int root_directory(const struct root *root, const char *path, bool *foreign)
 /* Whether a file shows the kernel's state: its contents may be for root only, and reading it may have side effects. */
 static bool is_kernel_view(int fd)
 {
-    static const uint32_t kinds[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC, SECURITYFS_MAGIC,
-                                     CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, BPF_FS_MAGIC, PSTOREFS_MAGIC,
-                                     EFIVARFS_MAGIC, SELINUX_MAGIC, SMACK_MAGIC};
+    static const uint32_t kinds[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC,        DEBUGFS_MAGIC,       TRACEFS_MAGIC,
+                                     SECURITYFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, BPF_FS_MAGIC,
+                                     PSTOREFS_MAGIC,   EFIVARFS_MAGIC,     SELINUX_MAGIC,       SMACK_MAGIC};
     struct statfs fs;
 
     if (fstatfs(fd, &fs))
@@ -158,7 +159,7 @@ int root_entry(int directory, const char *name, bool foreign, struct stat *st, b
 {
     if (!foreign) {
         cleanup_fd int fd = root_openat2(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
-                      RESOLVE_BENEATH | RESOLVE_NO_XDEV);
+                                         RESOLVE_BENEATH | RESOLVE_NO_XDEV);
         if (fd >= 0) {
             if (fstat(fd, st))
                 return -errno;

@@ -14,13 +14,13 @@
 /* cffi: begin */
 
 struct root {
-    int fd;            /* the root directory; the only descriptor that paths start from */
-    bool one_mount;    /* writes stay on the mount of the root itself: never into a volume or a host directory */
-    bool sync;         /* fsync what is written */
-    uid_t uid;         /* owner of what is made, or ROOT_NOBODY: whoever runs this */
+    int fd;         /* the root directory; the only descriptor that paths start from */
+    bool one_mount; /* writes stay on the mount of the root itself: never into a volume or a host directory */
+    bool sync;      /* fsync what is written */
+    uid_t uid;      /* owner of what is made, or ROOT_NOBODY: whoever runs this */
     gid_t gid;
-    int64_t deadline;  /* CLOCK_MONOTONIC nanoseconds after which every function fails with -ETIMEDOUT, 0: none */
-    struct covers *covers;  /* what will be mounted over the tree, NULL: it is all there */
+    int64_t deadline;      /* CLOCK_MONOTONIC nanoseconds after which every function fails with -ETIMEDOUT, 0: none */
+    struct covers *covers; /* what will be mounted over the tree, NULL: it is all there */
 };
 
 /*
@@ -42,17 +42,17 @@ bool root_empty(const struct root *root);
 enum { COVER_PATH = 2048 };
 
 struct cover {
-    const char *path;       /* the mount point, in the root */
-    const char *source;     /* what is mounted, on the host; NULL: a file system without links, such as tmpfs */
-    bool lent;              /* a struct ld_source: it may be listed, but what is below is not seen from here */
-    char real[COVER_PATH];  /* filled by root_cover: where the path leads */
+    const char *path;      /* the mount point, in the root */
+    const char *source;    /* what is mounted, on the host; NULL: a file system without links, such as tmpfs */
+    bool lent;             /* a struct ld_source: it may be listed, but what is below is not seen from here */
+    char real[COVER_PATH]; /* filled by root_cover: where the path leads */
 };
 
 struct covers {
     struct cover *items;
     size_t count;
-    bool met;                /* something below a cover was wanted */
-    char where[COVER_PATH];  /* the first of these */
+    bool met;               /* something below a cover was wanted */
+    char where[COVER_PATH]; /* the first of these */
 };
 
 /*
@@ -64,7 +64,7 @@ int root_cover(struct root *root, struct covers *covers, struct fault *fault);
 
 /* cffi: end */
 
-#define ROOT_NOBODY ((uid_t)-1)
+#define ROOT_NOBODY ((uid_t) - 1)
 
 /* -ETIMEDOUT after the deadline, else 0. */
 int root_late(const struct root *root);

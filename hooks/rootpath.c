@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum { RACES = 64 };  /* openat2 fails with EAGAIN when a rename elsewhere disturbed a `..`; so many are an attack */
+enum { RACES = 64 }; /* openat2 fails with EAGAIN when a rename elsewhere disturbed a `..`; so many are an attack */
 
 int root_openat2(int from, const char *path, int flags, uint64_t resolve)
 {

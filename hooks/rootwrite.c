@@ -53,7 +53,8 @@ static bool is_named(int folder, const char *name, const struct stat *st)
 {
     struct stat there;
 
-    return !fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) && there.st_dev == st->st_dev && there.st_ino == st->st_ino;
+    return !fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) && there.st_dev == st->st_dev &&
+           there.st_ino == st->st_ino;
 }
 
 /* Removes a spare file that no hook is writing. False: one is, or the file cannot be removed. */
@@ -66,7 +67,7 @@ static bool remove_left_over(int folder, const char *spare)
         return true;
     if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) || !is_named(folder, spare, &st)))
         return false;
-    return !unlinkat(folder, spare, 0);  /* what is no regular file was never made by a hook */
+    return !unlinkat(folder, spare, 0); /* what is no regular file was never made by a hook */
 }
 
 /* Makes one spare file and locks it; -EBUSY: another hook has this name. */

@@ -5,7 +5,7 @@
 
 struct arena {
     struct arena_chunk *chunks;
-    size_t taken, limit;  /* bytes; a limit of 0 is none */
+    size_t taken, limit; /* bytes; a limit of 0 is none */
 };
 
 /* How many bytes are left of the limit, SIZE_MAX without one. */

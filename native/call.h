@@ -10,19 +10,19 @@ enum grammar { RUNC, CRUN };
 /* What a command line says. A pointer is NULL where the command line does not say it. */
 struct call {
     const char *verb;
-    int at;                 /* index of the verb in argv, 0 without one */
-    bool injects;           /* create, run or restore, and not only a question for help or version */
-    const char *bundle;     /* NULL also for runc's empty --bundle, which means the working directory too */
-    const char *config;     /* a file other than the bundle's config.json, relative to the working directory */
-    const char *process;    /* exec's process file, unless only a question is asked */
-    const char *resources;  /* update's file of resources, "-" for standard input, likewise */
-    const char *id;         /* the last operand; of exec the first */
+    int at;                /* index of the verb in argv, 0 without one */
+    bool injects;          /* create, run or restore, and not only a question for help or version */
+    const char *bundle;    /* NULL also for runc's empty --bundle, which means the working directory too */
+    const char *config;    /* a file other than the bundle's config.json, relative to the working directory */
+    const char *process;   /* exec's process file, unless only a question is asked */
+    const char *resources; /* update's file of resources, "-" for standard input, likewise */
+    const char *id;        /* the last operand; of exec the first */
     const char *root;
-    const char *log;        /* a path that can be written to: never crun's journald: or syslog: */
+    const char *log; /* a path that can be written to: never crun's journald: or syslog: */
     const char *log_format;
-    const char *unknown;    /* an option before the verb that leaves open which word is the verb */
-    int devices;            /* entries of the devices array; they are a request where `injects` */
-    int kept;               /* entries of the kept array, the closing NULL not counted */
+    const char *unknown; /* an option before the verb that leaves open which word is the verb */
+    int devices;         /* entries of the devices array; they are a request where `injects` */
+    int kept;            /* entries of the kept array, the closing NULL not counted */
 };
 
 /*
@@ -31,7 +31,7 @@ struct call {
  */
 struct call_text {
     const char *name;
-    size_t member;          /* offset of a const char * in struct call */
+    size_t member; /* offset of a const char * in struct call */
 };
 extern const struct call_text call_texts[];
 

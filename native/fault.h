@@ -6,8 +6,8 @@
 /* cffi: begin */
 
 struct fault {
-    int code;        /* errno value, 0: no error */
-    char text[300];  /* one line, control characters replaced */
+    int code;       /* errno value, 0: no error */
+    char text[300]; /* one line, control characters replaced */
 };
 
 /* cffi: end */

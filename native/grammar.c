@@ -40,77 +40,77 @@ struct option {
 /* Of options that begin alike the first row is taken: what every crun has stands before what newer ones added. */
 static const struct option options[] = {
     /*                                  runc                    crun                         */
-    { "debug", 0, NOTHING,              { GLOBAL,               GLOBAL },                 OTHER },
-    { "log", 0, VALUE,                  { GLOBAL,               GLOBAL },                 TEXT(log) },
-    { "log-format", 0, VALUE,           { GLOBAL,               GLOBAL },                 TEXT(log_format) },
-    { "log-level", 0, VALUE,            { 0,                    GLOBAL },                 OTHER },
-    { "root", 0, VALUE,                 { GLOBAL,               GLOBAL },                 TEXT(root) },
-    { "rootless", 0, VALUE,             { GLOBAL,               GLOBAL },                 OTHER },
-    { "criu", 0, VALUE,                 { GLOBAL,               0 },                      OTHER },
-    { "systemd-cgroup", 0, NOTHING,     { GLOBAL,               GLOBAL },                 OTHER },
-    { "cgroup-manager", 0, VALUE,       { 0,                    GLOBAL },                 OTHER },
-    { "version", 'v', NOTHING,          { GLOBAL,               GLOBAL },                 VERSION },
-    { "version", 'V', NOTHING,          { 0,                    GLOBAL },                 VERSION },
-    { "help", 'h', NOTHING,             { GLOBAL | READ,        0 },                      HELP },
-    { "help", '?', NOTHING,             { 0,                    GLOBAL | READ },          HELP },
-    { "usage", 0, NOTHING,              { 0,                    GLOBAL | READ },          HELP },
-    { "bundle", 'b', VALUE,             { ALL,                  ALL },                    TEXT(bundle) },
-    { "config", 0, VALUE,               { CREATE | RUN,         0 },                      TEXT(config) },
-    { "config", 'f', VALUE,             { 0,                    CREATE | RUN },           TEXT(config) },
-    { "detach", 'd', NOTHING,           { RUN | RESTORE | EXEC, RUN | RESTORE | EXEC },   OTHER },
-    { "console-socket", 0, VALUE,       { EVERY,                EVERY },                  OTHER },
-    { "pidfd-socket", 0, VALUE,         { CREATE | RUN | EXEC,  0 },                      OTHER },
-    { "pid-file", 0, VALUE,             { EVERY,                EVERY },                  OTHER },
-    { "preserve-fds", 0, VALUE,         { CREATE | RUN | EXEC,  CREATE | RUN | EXEC },    OTHER },
-    { "program-name", 0, VALUE,         { 0,                    GLOBAL | READ },          OTHER }, /* argp's own */
-    { "keep", 0, NOTHING,               { RUN,                  RUN },                    OTHER },
-    { "no-pivot", 0, NOTHING,           { ALL,                  CREATE | RUN },           OTHER },
-    { "no-subreaper", 0, NOTHING,       { RUN | RESTORE | EXEC, CREATE | RUN },           OTHER },
-    { "no-new-keyring", 0, NOTHING,     { CREATE | RUN,         CREATE | RUN },           OTHER },
-    { "no-mount-fallback", 0, NOTHING,  { ALL,                  0 },                      OTHER },
-    { "image-path", 0, VALUE,           { RESTORE,              RESTORE },                OTHER },
-    { "work-path", 0, VALUE,            { RESTORE,              RESTORE },                OTHER },
-    { "tcp-established", 0, NOTHING,    { RESTORE,              RESTORE },                OTHER },
-    { "ext-unix-sk", 0, NOTHING,        { RESTORE,              RESTORE },                OTHER },
-    { "shell-job", 0, NOTHING,          { RESTORE,              RESTORE },                OTHER },
-    { "file-locks", 0, NOTHING,         { RESTORE,              RESTORE },                OTHER },
-    { "manage-cgroups-mode", 0, VALUE,  { RESTORE,              RESTORE },                OTHER },
-    { "empty-ns", 0, VALUE,             { RESTORE,              0 },                      OTHER },
-    { "auto-dedup", 0, NOTHING,         { RESTORE,              0 },                      OTHER },
-    { "lazy-pages", 0, NOTHING,         { RESTORE,              0 },                      OTHER },
-    { "lsm-profile", 0, VALUE,          { RESTORE,              RESTORE },                OTHER },
-    { "lsm-mount-context", 0, VALUE,    { RESTORE,              RESTORE },                OTHER },
-    { "process", 'p', VALUE,            { EXEC,                 EXEC },                   TEXT(process) },
-    { "tty", 't', MAYBE,                { EXEC,                 EXEC },                   OTHER },
-    { "env", 'e', VALUE,                { EXEC,                 EXEC },                   OTHER },
-    { "user", 'u', VALUE,               { EXEC,                 EXEC },                   OTHER },
-    { "cap", 'c', VALUE,                { EXEC,                 EXEC },                   OTHER },
-    { "cwd", 0, VALUE,                  { EXEC,                 EXEC },                   OTHER },
-    { "additional-gids", 'g', VALUE,    { EXEC,                 0 },                      OTHER },
-    { "process-label", 0, VALUE,        { EXEC,                 EXEC },                   OTHER },
-    { "apparmor", 0, VALUE,             { EXEC,                 EXEC },                   OTHER },
-    { "no-new-privs", 0, NOTHING,       { EXEC,                 EXEC },                   OTHER },
-    { "cgroup", 0, VALUE,               { EXEC,                 EXEC },                   OTHER },
-    { "ignore-paused", 0, NOTHING,      { EXEC,                 0 },                      OTHER },
-    { "resources", 'r', VALUE,          { UPDATE,               UPDATE },                 TEXT(resources) },
-    { "blkio-weight", 0, VALUE,         { UPDATE,               UPDATE },                 OTHER },
-    { "cpu-period", 0, VALUE,           { UPDATE,               UPDATE },                 OTHER },
-    { "cpu-quota", 0, VALUE,            { UPDATE,               UPDATE },                 OTHER },
-    { "cpu-burst", 0, VALUE,            { UPDATE,               UPDATE },                 OTHER },
-    { "cpu-share", 0, VALUE,            { UPDATE,               UPDATE },                 OTHER },
-    { "cpu-rt-period", 0, VALUE,        { UPDATE,               UPDATE },                 OTHER },
-    { "cpu-rt-runtime", 0, VALUE,       { UPDATE,               UPDATE },                 OTHER },
-    { "cpu-idle", 0, VALUE,             { UPDATE,               UPDATE },                 OTHER },
-    { "cpuset-cpus", 0, VALUE,          { UPDATE,               UPDATE },                 OTHER },
-    { "cpuset-mems", 0, VALUE,          { UPDATE,               UPDATE },                 OTHER },
-    { "kernel-memory", 0, VALUE,        { UPDATE,               UPDATE },                 OTHER },
-    { "kernel-memory-tcp", 0, VALUE,    { UPDATE,               UPDATE },                 OTHER },
-    { "memory", 0, VALUE,               { UPDATE,               UPDATE },                 OTHER },
-    { "memory-reservation", 0, VALUE,   { UPDATE,               UPDATE },                 OTHER },
-    { "memory-swap", 0, VALUE,          { UPDATE,               UPDATE },                 OTHER },
-    { "pids-limit", 0, VALUE,           { UPDATE,               UPDATE },                 OTHER },
-    { "l3-cache-schema", 0, VALUE,      { UPDATE,               UPDATE },                 OTHER },
-    { "mem-bw-schema", 0, VALUE,        { UPDATE,               UPDATE },                 OTHER },
+    {"debug",               0,   NOTHING, {GLOBAL, GLOBAL},                             OTHER           },
+    {"log",                 0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(log)       },
+    {"log-format",          0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(log_format)},
+    {"log-level",           0,   VALUE,   {0, GLOBAL},                                  OTHER           },
+    {"root",                0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(root)      },
+    {"rootless",            0,   VALUE,   {GLOBAL, GLOBAL},                             OTHER           },
+    {"criu",                0,   VALUE,   {GLOBAL, 0},                                  OTHER           },
+    {"systemd-cgroup",      0,   NOTHING, {GLOBAL, GLOBAL},                             OTHER           },
+    {"cgroup-manager",      0,   VALUE,   {0, GLOBAL},                                  OTHER           },
+    {"version",             'v', NOTHING, {GLOBAL, GLOBAL},                             VERSION         },
+    {"version",             'V', NOTHING, {0, GLOBAL},                                  VERSION         },
+    {"help",                'h', NOTHING, {GLOBAL | READ, 0},                           HELP            },
+    {"help",                '?', NOTHING, {0, GLOBAL | READ},                           HELP            },
+    {"usage",               0,   NOTHING, {0, GLOBAL | READ},                           HELP            },
+    {"bundle",              'b', VALUE,   {ALL, ALL},                                   TEXT(bundle)    },
+    {"config",              0,   VALUE,   {CREATE | RUN, 0},                            TEXT(config)    },
+    {"config",              'f', VALUE,   {0, CREATE | RUN},                            TEXT(config)    },
+    {"detach",              'd', NOTHING, {RUN | RESTORE | EXEC, RUN | RESTORE | EXEC}, OTHER           },
+    {"console-socket",      0,   VALUE,   {EVERY, EVERY},                               OTHER           },
+    {"pidfd-socket",        0,   VALUE,   {CREATE | RUN | EXEC, 0},                     OTHER           },
+    {"pid-file",            0,   VALUE,   {EVERY, EVERY},                               OTHER           },
+    {"preserve-fds",        0,   VALUE,   {CREATE | RUN | EXEC, CREATE | RUN | EXEC},   OTHER           },
+    {"program-name",        0,   VALUE,   {0, GLOBAL | READ},                           OTHER           }, /* argp's own */
+    {"keep",                0,   NOTHING, {RUN, RUN},                                   OTHER           },
+    {"no-pivot",            0,   NOTHING, {ALL, CREATE | RUN},                          OTHER           },
+    {"no-subreaper",        0,   NOTHING, {RUN | RESTORE | EXEC, CREATE | RUN},         OTHER           },
+    {"no-new-keyring",      0,   NOTHING, {CREATE | RUN, CREATE | RUN},                 OTHER           },
+    {"no-mount-fallback",   0,   NOTHING, {ALL, 0},                                     OTHER           },
+    {"image-path",          0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
+    {"work-path",           0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
+    {"tcp-established",     0,   NOTHING, {RESTORE, RESTORE},                           OTHER           },
+    {"ext-unix-sk",         0,   NOTHING, {RESTORE, RESTORE},                           OTHER           },
+    {"shell-job",           0,   NOTHING, {RESTORE, RESTORE},                           OTHER           },
+    {"file-locks",          0,   NOTHING, {RESTORE, RESTORE},                           OTHER           },
+    {"manage-cgroups-mode", 0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
+    {"empty-ns",            0,   VALUE,   {RESTORE, 0},                                 OTHER           },
+    {"auto-dedup",          0,   NOTHING, {RESTORE, 0},                                 OTHER           },
+    {"lazy-pages",          0,   NOTHING, {RESTORE, 0},                                 OTHER           },
+    {"lsm-profile",         0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
+    {"lsm-mount-context",   0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
+    {"process",             'p', VALUE,   {EXEC, EXEC},                                 TEXT(process)   },
+    {"tty",                 't', MAYBE,   {EXEC, EXEC},                                 OTHER           },
+    {"env",                 'e', VALUE,   {EXEC, EXEC},                                 OTHER           },
+    {"user",                'u', VALUE,   {EXEC, EXEC},                                 OTHER           },
+    {"cap",                 'c', VALUE,   {EXEC, EXEC},                                 OTHER           },
+    {"cwd",                 0,   VALUE,   {EXEC, EXEC},                                 OTHER           },
+    {"additional-gids",     'g', VALUE,   {EXEC, 0},                                    OTHER           },
+    {"process-label",       0,   VALUE,   {EXEC, EXEC},                                 OTHER           },
+    {"apparmor",            0,   VALUE,   {EXEC, EXEC},                                 OTHER           },
+    {"no-new-privs",        0,   NOTHING, {EXEC, EXEC},                                 OTHER           },
+    {"cgroup",              0,   VALUE,   {EXEC, EXEC},                                 OTHER           },
+    {"ignore-paused",       0,   NOTHING, {EXEC, 0},                                    OTHER           },
+    {"resources",           'r', VALUE,   {UPDATE, UPDATE},                             TEXT(resources) },
+    {"blkio-weight",        0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpu-period",          0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpu-quota",           0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpu-burst",           0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpu-share",           0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpu-rt-period",       0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpu-rt-runtime",      0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpu-idle",            0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpuset-cpus",         0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"cpuset-mems",         0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"kernel-memory",       0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"kernel-memory-tcp",   0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"memory",              0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"memory-reservation",  0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"memory-swap",         0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"pids-limit",          0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"l3-cache-schema",     0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
+    {"mem-bw-schema",       0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
 };
 
 /*
@@ -118,7 +118,10 @@ static const struct option options[] = {
  * all of them. Not in the table: it takes no part in crun's abbreviations, whose meaning it must not change.
  */
 #define OURS (GLOBAL | CREATE | RUN)
-static const struct option device_option = { "device", 0, VALUE, { OURS, OURS }, DEVICE };
+static const struct option device_option = {
+    "device", 0, VALUE, {OURS, OURS},
+       DEVICE
+};
 
 #define COUNT (sizeof options / sizeof options[0])
 
@@ -190,8 +193,8 @@ static const struct option *find_option(enum grammar grammar, int place, const c
 static struct word as_option(const struct option *option, const char *value)
 {
     if (!option)
-        return (struct word){ .kind = UNKNOWN, .value = value };
-    return (struct word){ KNOWN, option->meaning, value, option->takes == VALUE && !value };
+        return (struct word){.kind = UNKNOWN, .value = value};
+    return (struct word){KNOWN, option->meaning, value, option->takes == VALUE && !value};
 }
 
 /* -dbDIR: letters without value, then at most one that takes what is left of the word or else the next word. */
@@ -210,9 +213,9 @@ static struct word read_cluster(int place, const char *letters)
 static struct word read_word(enum grammar grammar, int place, const char *text)
 {
     if (text[0] != '-' || text[1] == '\0')
-        return (struct word){ .kind = OPERAND };
+        return (struct word){.kind = OPERAND};
     if (strcmp(text, "--") == 0)
-        return (struct word){ .kind = END };
+        return (struct word){.kind = END};
     if (grammar == CRUN && text[1] != '-')
         return read_cluster(place, text + 1);
 
@@ -224,7 +227,7 @@ static struct word read_word(enum grammar grammar, int place, const char *text)
 /* A boolean of Go's flag package; anything that it does not take for true is false or an error there. */
 static bool is_true(const char *value)
 {
-    static const char *const words[] = { "1", "t", "T", "true", "TRUE", "True" };
+    static const char *const words[] = {"1", "t", "T", "true", "TRUE", "True"};
     if (!value || !*value)
         return true;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -252,17 +255,17 @@ static const char *config_path(enum grammar grammar, const char *config)
 }
 
 const struct call_text call_texts[] = {
-    { "verb", TEXT(verb) },
-    { "bundle", TEXT(bundle) },
-    { "config", TEXT(config) },
-    { "process", TEXT(process) },
-    { "resources", TEXT(resources) },
-    { "id", TEXT(id) },
-    { "root", TEXT(root) },
-    { "log", TEXT(log) },
-    { "log-format", TEXT(log_format) },
-    { "unknown", TEXT(unknown) },
-    { NULL, 0 },
+    {"verb",       TEXT(verb)      },
+    {"bundle",     TEXT(bundle)    },
+    {"config",     TEXT(config)    },
+    {"process",    TEXT(process)   },
+    {"resources",  TEXT(resources) },
+    {"id",         TEXT(id)        },
+    {"root",       TEXT(root)      },
+    {"log",        TEXT(log)       },
+    {"log-format", TEXT(log_format)},
+    {"unknown",    TEXT(unknown)   },
+    {NULL,         0               },
 };
 
 /* The value of an option as a text of the call, NULL where it is as good as none. */
@@ -294,8 +297,15 @@ static void note(enum grammar grammar, const struct word *word, const char *valu
 
 static int place_of(const char *verb)
 {
-    static const struct { const char *name; int place; } verbs[] = {
-        { "create", CREATE }, { "run", RUN }, { "restore", RESTORE }, { "exec", EXEC }, { "update", UPDATE },
+    static const struct {
+        const char *name;
+        int place;
+    } verbs[] = {
+        {"create",  CREATE },
+        {"run",     RUN    },
+        {"restore", RESTORE},
+        {"exec",    EXEC   },
+        {"update",  UPDATE },
     };
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         if (strcmp(verb, verbs[i].name) == 0)
@@ -380,7 +390,7 @@ static void keep_globals(enum grammar grammar, int argc, char *const argv[], str
     bool ended = call->unknown;
     kept[call->kept++] = argv[0];
     for (int i = 1; i < end; i++) {
-        struct word word = { .kind = OPERAND };
+        struct word word = {.kind = OPERAND};
         if (!ended)
             word = read_word(grammar, GLOBAL, argv[i]);
         ended |= word.kind == OPERAND || word.kind == END || is_answered_at_once(grammar, &word);
@@ -402,7 +412,7 @@ static void read_verb(enum grammar grammar, int argc, char *const argv[], struct
     int place = place_of(call->verb);
     bool ended = false;
     for (int i = call->at + 1; i < argc; i++) {
-        struct word word = { .kind = OPERAND };
+        struct word word = {.kind = OPERAND};
         if (!ended)
             word = read_word(grammar, place, argv[i]);
         bool is_pair = word.wants && i + 1 < argc;
@@ -427,8 +437,8 @@ static void read_verb(enum grammar grammar, int argc, char *const argv[], struct
 
 void parse_call(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept, char **devices)
 {
-    bool questions[2] = { false, false };
-    *call = (struct call){ 0 };
+    bool questions[2] = {false, false};
+    *call = (struct call){0};
     read_globals(grammar, argc, argv, call, questions, devices);
     if (call->unknown)
         questions[0] = questions[1] = false; /* the word that asks may be the unknown option's value */

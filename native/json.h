@@ -7,7 +7,7 @@ struct json {
     const char *at, *end;
     bool failed, fresh;
     unsigned depth;
-    uint32_t objects[4];  /* a bit for each open bracket: it is an object's */
+    uint32_t objects[4]; /* a bit for each open bracket: it is an object's */
 };
 
 /* Begins to read SIZE bytes, which must live as long as the reader. */

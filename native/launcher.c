@@ -51,10 +51,10 @@ extern char **environ;
 
 #define ENTRIES(array) (sizeof(array) / sizeof(array)[0])
 
-static struct call call;       /* what the command line says, once it is read */
-static char self[PATH_MAX];    /* where this program lies */
-static struct low_level low;   /* the low-level runtime */
-static char record[KEY_SIZE];  /* what the record of the container is called */
+static struct call call;      /* what the command line says, once it is read */
+static char self[PATH_MAX];   /* where this program lies */
+static struct low_level low;  /* the low-level runtime */
+static char record[KEY_SIZE]; /* what the record of the container is called */
 
 static bool is_same(const char *a, const char *b)
 {
@@ -79,8 +79,8 @@ static char **otherwise;
 __attribute__((noreturn)) static void become_low(char *argv[]);
 
 /* Says "shim: ID: text (remedy)" on stderr and in the --log file, and ends. */
-__attribute__((noreturn, format(printf, 3, 4)))
-static void give_up(const char *id, const char *remedy, const char *form, ...)
+__attribute__((noreturn, format(printf, 3, 4))) static void give_up(const char *id, const char *remedy,
+                                                                    const char *form, ...)
 {
     static char text[4 * PATH_MAX], message[8 * PATH_MAX];
     if (otherwise) {
@@ -126,8 +126,8 @@ static void find_self(void)
 static bool is_our_command(const char *name, int argc, char *const argv[])
 {
     static const char *const nouns[] = {
-        "cdi", "explain", "hook", "runtime", "device", "grant", "gate", "doctor", "node", "system", "config",
-        "version", "help", "--help", "-h",
+        "cdi",  "explain", "hook",   "runtime", "device", "grant",  "gate", "doctor",
+        "node", "system",  "config", "version", "help",   "--help", "-h",
     };
     if (!is_same(name, "shim"))
         return strncmp(name, "shim-", 5) == 0 && argc > 1 && is_same(argv[1], "hook");
@@ -153,8 +153,8 @@ static void find_low_level(const char *name)
     case LOW_LEVEL_RELATIVE:
         give_up("LOWLEVEL_MISSING", "let it point to an absolute path", "%s points to \"%s\"", low.link, low.path);
     case LOW_LEVEL_SELF:
-        give_up("LOWLEVEL_MISSING", "let it point to the real runtime", "%s points to %s, which is shim itself", low.link,
-                low.path);
+        give_up("LOWLEVEL_MISSING", "let it point to the real runtime", "%s points to %s, which is shim itself",
+                low.link, low.path);
     case LOW_LEVEL_MISSING:
         break;
     }
@@ -331,8 +331,8 @@ static bool find_installed(const char *prefix)
 /* Where they are in the virtual environment that pip installed us into. */
 static void find_in_venv(const char *prefix)
 {
-    snprintf(reinstall, sizeof reinstall, "python3 -m venv %s && %s/bin/pip install --force-reinstall cdi-shim",
-             prefix, prefix);
+    snprintf(reinstall, sizeof reinstall, "python3 -m venv %s && %s/bin/pip install --force-reinstall cdi-shim", prefix,
+             prefix);
     snprintf(interpreter, sizeof interpreter, "%s/bin/python3", prefix);
     snprintf(modules, sizeof modules, "%s/" SITE_PACKAGES, prefix);
 }
@@ -365,7 +365,7 @@ static bool is_waited_for(int number)
     struct sigaction action;
     sigset_t blocked;
     return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL &&
-        sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 && !sigismember(&blocked, number);
+           sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 && !sigismember(&blocked, number);
 }
 
 static void hold_interrupt(int how)
@@ -386,7 +386,7 @@ static void prepare_python(const char *part)
     cut_last_part(prefix);
     if (!find_installed(prefix))
         find_in_venv(prefix);
-    const char *const options[] = { interpreter, "-I", "-S", "-B" };
+    const char *const options[] = {interpreter, "-I", "-S", "-B"};
     for (size_t i = 0; i < ENTRIES(options); i++)
         add(options[i]);
     add_joined(modules, "/shim/__main__.py");
@@ -407,7 +407,7 @@ static void prepare_python(const char *part)
  */
 static bool is_for_loader(const char *variable)
 {
-    static const char *const beginnings[] = { "LD_", "GLIBC_TUNABLES=", KEEP };
+    static const char *const beginnings[] = {"LD_", "GLIBC_TUNABLES=", KEEP};
     for (size_t i = 0; i < ENTRIES(beginnings); i++)
         if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0)
             return true;

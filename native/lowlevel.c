@@ -96,7 +96,7 @@ static bool is_in_path(struct low_level *low, const char *path, const char *name
 
 enum low_level_answer low_level_by_search(struct low_level *low, const char *path)
 {
-    const char *names[] = { "runc", "crun" };
+    const char *names[] = {"runc", "crun"};
     size_t count = 2;
     if (strcmp(low->name, "shim") != 0) {
         names[0] = strncmp(low->name, "shim-", 5) == 0 ? low->name + 5 : low->name;

@@ -17,21 +17,21 @@ extern const char *const program_directories[PROGRAM_DIRECTORIES];
 
 enum low_level_answer {
     LOW_LEVEL_FOUND,
-    LOW_LEVEL_MISSING,   /* there is no link, or no program */
-    LOW_LEVEL_NO_LINK,   /* something else is in the link's place */
-    LOW_LEVEL_RELATIVE,  /* the link does not lead to an absolute path */
-    LOW_LEVEL_SELF,      /* the link leads to the launcher */
+    LOW_LEVEL_MISSING,  /* there is no link, or no program */
+    LOW_LEVEL_NO_LINK,  /* something else is in the link's place */
+    LOW_LEVEL_RELATIVE, /* the link does not lead to an absolute path */
+    LOW_LEVEL_SELF,     /* the link leads to the launcher */
 };
 
 enum { LOW_LEVEL_PATH = 4096 }; /* PATH_MAX */
 
 struct low_level {
-    char path[LOW_LEVEL_PATH];    /* the runtime, or where a wrong link leads */
-    char link[LOW_LEVEL_PATH];    /* the link that was read */
-    char own[LOW_LEVEL_PATH];     /* found in the runtime's place: the launcher itself, "" if it was not met */
-    char wanted[LOW_LEVEL_PATH];  /* of a search without result: the names */
+    char path[LOW_LEVEL_PATH];   /* the runtime, or where a wrong link leads */
+    char link[LOW_LEVEL_PATH];   /* the link that was read */
+    char own[LOW_LEVEL_PATH];    /* found in the runtime's place: the launcher itself, "" if it was not met */
+    char wanted[LOW_LEVEL_PATH]; /* of a search without result: the names */
     const char *root, *name;
-    dev_t dev;                    /* of the launcher's file, which is never found */
+    dev_t dev; /* of the launcher's file, which is never found */
     ino_t ino;
 };
 

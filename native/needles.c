@@ -97,7 +97,7 @@ int parse_needles(char *text, size_t size, struct needle *needles, size_t room, 
                 return -EINVAL;
             if (count == room)
                 return -E2BIG;
-            needles[count++] = (struct needle){ value, (size_t)(stop - value) };
+            needles[count++] = (struct needle){value, (size_t)(stop - value)};
         } else {
             if (strcmp(line, "end") != 0 || stop + 1 != end || !inputs)
                 return -EINVAL;

@@ -68,7 +68,7 @@ uint64_t short_name(uint64_t before, const char *bytes, size_t size)
 
 void record_key(char out[KEY_SIZE], const char *name, const char *root, const char *id)
 {
-    const char *const texts[] = { name, root ? root : "", id ? id : "" };
+    const char *const texts[] = {name, root ? root : "", id ? id : ""};
     uint64_t key = SHORT_NAME;
     for (int i = 0; i < 3; i++) /* a NUL stands between them, and none behind the last */
         key = short_name(key, texts[i], strlen(texts[i]) + (i < 2));

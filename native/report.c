@@ -139,7 +139,7 @@ static void append_to_log(const char *log, const char *log_format, const char *q
 void report(const char *log, const char *log_format, const char *message)
 {
     char text[MAX_LINE];
-    struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     bool is_ignored = sigaction(SIGPIPE, &ignore, &before) == 0;
     if (log) {
         escape(text, sizeof text, message, true);

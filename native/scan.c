@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define NEEDLE(text) { text, sizeof text - 1 }
+#define NEEDLE(text) {text, sizeof text - 1}
 
 /* In Python: Settings.needles() of shim/config/settings.py, with every source switched on; a test compares the two. */
 const struct needle built_in_needles[BUILT_IN_NEEDLES] = {
@@ -30,7 +30,7 @@ struct alphabet {
 
 static struct alphabet alphabet_of(const struct needle *needles, size_t count)
 {
-    struct alphabet alphabet = { .others = false };
+    struct alphabet alphabet = {.others = false};
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < needles[i].size; j++) {
             unsigned char c = (unsigned char)needles[i].text[j];

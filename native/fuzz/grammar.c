@@ -35,8 +35,8 @@ static void check_call(enum grammar grammar, int argc, char *const argv[])
     char *kept[MOST + 1], *devices[MOST], *rest[MOST + 1], *none[MOST];
     parse_call(grammar, argc, argv, &call, kept, devices);
     check(call.verb ? call.at > 0 && call.at < argc && argv[call.at] == call.verb : call.at == 0);
-    const char *const values[] = { call.bundle, call.config, call.process, call.resources, call.id, call.root,
-                                   call.log, call.log_format, call.unknown };
+    const char *const values[] = {call.bundle, call.config, call.process,    call.resources, call.id,
+                                  call.root,   call.log,    call.log_format, call.unknown};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         check(is_said(values[i], argc, argv));
     check(!call.injects || !strcmp(call.verb, "create") || !strcmp(call.verb, "run") || !strcmp(call.verb, "restore"));

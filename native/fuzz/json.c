@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct json json;
     size_t choices = size < 32 ? size : 32;
-    char *copy = malloc(size ? size : 1);  /* exactly as large, so that a step too far is seen */
+    char *copy = malloc(size ? size : 1); /* exactly as large, so that a step too far is seen */
 
     if (!copy)
         return 0;

@@ -80,12 +80,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *space = memchr(at, ' ', (size_t)(stop - at));
         size_t length = (size_t)((space ? space : stop) - at);
         if (length > 0)
-            needles[count++] = (struct needle){ at, length };
+            needles[count++] = (struct needle){at, length};
         at += length + 1;
     }
 
     size_t left = size - (size_t)(stop + 1 - line);
-    char *text = malloc(left ? left : 1), *decoded = malloc(left + 4); /* exactly as large, so that a step too far is seen */
+    char *text = malloc(left ? left : 1),
+         *decoded = malloc(left + 4); /* exactly as large, so that a step too far is seen */
     if (!text || !decoded)
         abort();
     memcpy(text, stop + 1, left);

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static char path[sizeof target.root];
     const uint8_t *mark = size ? memchr(data, 0, size) : NULL;
     size_t state = mark ? (size_t)(mark - data) : size, config = mark ? size - state - 1 : 0;
-    char *first = malloc(state + 1), *second = malloc(config + 1);  /* the reader is told one byte less than there is */
+    char *first = malloc(state + 1), *second = malloc(config + 1); /* the reader is told one byte less than there is */
 
     if (!first || !second)
         abort();

@@ -37,7 +37,7 @@ static void descriptors(void)
 /* What the kernel tells about signals and the umask. */
 static void status(void)
 {
-    static const char *const wanted[] = { "Umask:", "SigBlk:", "SigIgn:" };
+    static const char *const wanted[] = {"Umask:", "SigBlk:", "SigIgn:"};
     char line[256];
     FILE *file = fopen("/proc/self/status", "re");
     while (fgets(line, sizeof line, file))
