@@ -39,6 +39,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "DEVICE_UNKNOWN": (ERROR, "`shim cdi list -v` shows every device and the files that were refused"),
     "DEVICE_NAME": (ERROR, "a device is named VENDOR/CLASS=NAME, for example nvidia.com/gpu=0"),
     "ANNOTATION_INVALID": (ERROR, "the value is a comma-separated list of VENDOR/CLASS=NAME without spaces"),
+    "ANNOTATION_NEAR": (
+        WARNING,
+        "write the key as cdi.k8s.io/NAME with a NAME of your own, and give each device an annotation of its own",
+    ),
     "NODE_UNUSABLE": (ERROR, "check that the driver is loaded and that the spec is fresh"),
     "NODE_PHANTOM": (
         WARNING,

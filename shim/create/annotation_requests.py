@@ -6,13 +6,14 @@ Those whose key begins as the configuration says, unless others than the client 
 
 from __future__ import annotations
 
+from shim.base.findings import Finding
+from shim.cdi.names import BadName, parse_qualified, quoted
 from shim.create.annotation_origin import CLIENT, CRIO, NERDCTL, of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shim.base.findings import Finding
     from shim.config.settings import Settings
     from shim.create.annotation_origin import Caller, Origin
 
@@ -56,7 +57,11 @@ def find(config: Json, id: str, settings: Settings, caller: Caller) -> Annotatio
     engine = caller.engine(given)
     found.is_sandbox = is_sandbox(given, id, crio=engine == CRIO)
     asking = {key: value for key, value in given.items() if key.startswith(settings.annotation_prefixes)}
-    if found.is_sandbox or not asking:
+    if found.is_sandbox:
+        return found
+    near = _near(given, asking, settings.annotation_prefixes)
+    found.findings = near
+    if not asking:
         return found
     found.annotations = asking
     if engine != CLIENT or any(NERDCTL in key for key in asking):
@@ -64,7 +69,45 @@ def find(config: Json, id: str, settings: Settings, caller: Caller) -> Annotatio
 
         found.origin = of(given, caller)
         found.annotations, found.findings = engine_annotations.judge(asking, given, settings, found.origin)
+        found.findings += near
     return found
+
+
+def _near(given: Json, asking: Json, prefixes: tuple[str, ...]) -> list[Finding]:
+    """Warnings of annotations that ask for nothing and were probably meant to: the container starts without a device.
+
+    Arguments:
+        given: all annotations.
+        asking: those that are requests.
+        prefixes: a key that begins with one of these is a request.
+    """
+    folded = tuple(prefix.casefold() for prefix in prefixes)
+    kinds = {prefix.rstrip("/") for prefix in folded}
+    vendors = {name.partition("/")[0] for value in asking.values() for name in str(value).split(",")}
+    findings = []
+    for key, value in given.items():
+        if key in asking or not isinstance(value, str):
+            continue
+        low = key.casefold()
+        if "=" in value and (low in kinds or low.startswith(folded)):
+            text = f"annotation {quoted(key)} is no request: a key of one begins with {' or '.join(prefixes)}"
+        elif _is_name(f"{key}={value}") and key.partition("/")[0] in vendors:
+            # podman 4.3 cuts the value of --annotation at its commas
+            text = (
+                f"annotation {quoted(key)} with the value {quoted(value)} is none, though {key}={value} names a device"
+            )
+        else:
+            continue
+        findings.append(Finding("ANNOTATION_NEAR", text))
+    return findings
+
+
+def _is_name(text: str) -> bool:
+    try:
+        parse_qualified(text)
+    except BadName:
+        return False
+    return True
 
 
 # containerd and CRI-O: the key of what a container is, and the key of the id of its pod's sandbox
