@@ -1,9 +1,9 @@
 """apply: a plan and a config.json give a new config.json. Pure: no I/O, and the input is never changed.
 
 HOT: imports nothing but the vocabulary of findings. The order is the reference library's: all edits of a plan are
-collected first, then applied kind by kind. Each step below is one kind, works on a copy of the sections it touches,
-creates a missing section only when it has something to put there, and leaves every member that it does not know.
-The create path lays its own rules over these steps; so each step takes and returns plain values.
+collected first, then applied kind by kind, as the table KINDS lists them. Each step below is one kind, works on a copy
+of the sections it touches, creates a missing section only when it has something to put there, and leaves every member
+that it does not know. The create path puts steps of its own in the place of some (shim.create.merge).
 
 Source: CDI specification, "Container edits"; OCI runtime specification, config.md and config-linux.md.
 """
@@ -15,42 +15,47 @@ from shim.base.paths import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
     from shim.cdi.plan import Plan
 
     Json = dict[str, Any]  # an object of config.json or of a spec
+    Step = Callable[[Json, list[Any]], None]  # changes a config in place: the sections that it edits become new ones
 
 _IDMAP_OF = {"bind": "idmap", "rbind": "ridmap"}
 _BINDS = frozenset(_IDMAP_OF)
 _NO_FILE_SYSTEM = (None, "", "none", "bind", "rbind")  # types of mounts that name no file system
 
 
-def apply(plan: Plan, config: Json) -> Json:
-    """Put the plan's edits into a copy of `config`.
+def apply(plan: Plan, config: Json, steps: Mapping[str, Step] | None = None) -> Json:
+    """Put the plan's edits into a copy of `config`, kind by kind in the order of KINDS.
 
     Arguments:
         plan: what `plan.make` or `Plan.from_json` gave.
         config: a decoded OCI config.json; it is not changed, and the result may share parts with it.
+        steps: kind -> what to do with its items in place of the step in KINDS.
 
     Returns the new config. Raises CdiError (CONFIG_JSON) when a section that must be edited has another type.
     """
     result = dict(config)
-    edits = [origin["edits"] for origin in plan.origins]
-    add_env(result, _collect(edits, "env"))
-    add_nodes(result, _collect(edits, "deviceNodes"))
-    add_net_devices(result, _collect(edits, "netDevices"))
-    add_mounts(result, _collect(edits, "mounts"))
-    add_hooks(result, _collect(edits, "hooks"))
-    set_intel_rdt(result, [block["intelRdt"] for block in edits if block.get("intelRdt") is not None])
-    add_gids(result, _collect(edits, "additionalGids"))
+    blocks = [origin["edits"] for origin in plan.origins]
+    for kind, (usual, _) in KINDS.items():
+        step = steps.get(kind, usual) if steps else usual
+        step(result, _collect(blocks, kind))
     return result
 
 
-def _collect(edits: list[Json], kind: str) -> list[Any]:
-    """All items of one kind, in the order of the plan."""
-    return [item for block in edits for item in block.get(kind) or ()]
+def _collect(blocks: list[Json], kind: str) -> list[Any]:
+    """All items of one kind, in the order of the plan; a kind that is no list is an item itself."""
+    found: list[Any] = []
+    for block in blocks:
+        value = block.get(kind)
+        if isinstance(value, list):
+            found += value
+        elif value is not None:
+            found.append(value)
+    return found
 
 
 def add_env(config: Json, env: list[str]) -> None:
@@ -242,6 +247,19 @@ def add_gids(config: Json, gids: list[int]) -> None:
     for gid in wanted:
         if gid not in present:
             present.append(gid)
+
+
+# The kinds of edits: what puts the items of a kind into a config, and the members of config.json that it changes. In
+# this order they are applied, and new members are added to config.json.
+KINDS: dict[str, tuple[Step, tuple[tuple[str, ...], ...]]] = {
+    "env": (add_env, (("process", "env"),)),
+    "deviceNodes": (add_nodes, (("linux", "devices"), ("linux", "resources", "devices"))),
+    "netDevices": (add_net_devices, (("linux", "netDevices"),)),
+    "mounts": (add_mounts, (("mounts",),)),
+    "hooks": (add_hooks, (("hooks",),)),
+    "intelRdt": (set_intel_rdt, (("linux", "intelRdt"),)),
+    "additionalGids": (add_gids, (("process", "user", "additionalGids"),)),
+}
 
 
 def _process(config: Json) -> Json:

@@ -1,8 +1,8 @@
-"""Present: put a plan into a config.json in which some of it may stand already. Pure. HOT.
+"""Merge: put a plan into a config.json in which some of it may stand already. Pure. HOT.
 
 An engine may have applied the same names itself and left the annotation for us, and a create may come a second time to
-the same bundle. So this does what `edits.apply` does, step by step, but adds nothing that is there, and leaves a config
-that has everything exactly as it is:
+the same bundle. So some steps of `edits.apply` have others in their place, which add nothing that is there: a config
+that has everything stays exactly as it is.
 
     variable        by name; ours replaces (the step of edits does so already)
     device node     by its path, cleaned; it stays if it has our numbers and all that we would say, else ours replaces
@@ -46,24 +46,17 @@ def add(plan: Plan, config: Json) -> Json:
     Raises:
         CdiError: CONFIG_JSON, when a section that must be edited has another type.
     """
-    result = dict(config)
-    blocks = [origin["edits"] for origin in plan.origins]
-    nodes = _collect(blocks, "deviceNodes")
-    edits.add_env(result, _collect(blocks, "env"))
-    bound = [node for node in nodes if node.get("bind")]
-    _add_nodes(result, [node for node in nodes if not node.get("bind")])
-    _take_nodes(result, {clean(node["path"]) for node in bound})
-    add_rules(result, nodes)
-    edits.add_net_devices(result, _new_net_devices(result, _collect(blocks, "netDevices")))
-    _add_mounts(result, bound, _collect(blocks, "mounts"))
-    edits.add_hooks(result, _new_hooks(result, _collect(blocks, "hooks")))
-    edits.set_intel_rdt(result, [block["intelRdt"] for block in blocks if block.get("intelRdt") is not None])
-    edits.add_gids(result, _collect(blocks, "additionalGids"))
-    return result
-
-
-def _collect(blocks: list[Json], kind: str) -> list[Any]:
-    return [item for block in blocks for item in block.get(kind) or ()]
+    bound = [node for origin in plan.origins for node in origin["edits"].get("deviceNodes") or () if node.get("bind")]
+    return edits.apply(
+        plan,
+        config,
+        {
+            "deviceNodes": _add_nodes,
+            "netDevices": _add_net_devices,
+            "mounts": lambda result, items: _add_mounts(result, bound, items),
+            "hooks": _add_hooks,
+        },
+    )
 
 
 def _last(items: list[Json], key: Callable[[Json], str]) -> list[Json]:
@@ -87,6 +80,12 @@ def _entries(config: Json, *way: str) -> list[Json]:
 
 
 def _add_nodes(config: Json, nodes: list[Json]) -> None:
+    _add_devices(config, [node for node in nodes if not node.get("bind")])
+    _take_devices(config, {clean(node["path"]) for node in nodes if node.get("bind")})
+    add_rules(config, nodes)
+
+
+def _add_devices(config: Json, nodes: list[Json]) -> None:
     nodes = _last(nodes, lambda node: clean(node["path"]))
     if not nodes:
         return
@@ -106,7 +105,7 @@ def _add_nodes(config: Json, nodes: list[Json]) -> None:
     edits.add_devices(config, missing)
 
 
-def _take_nodes(config: Json, paths: set[str]) -> None:
+def _take_devices(config: Json, paths: set[str]) -> None:
     """Take the entries of these paths out of linux.devices: the low-level runtime would make a second mount of each."""
     devices = _entries(config, "linux", "devices")
     if not any(clean(str(entry.get("path"))) in paths for entry in devices):
@@ -188,8 +187,8 @@ def _place(entry: Json) -> tuple[str, str]:
     return clean(str(entry.get("destination"))), clean(str(entry.get("source")))
 
 
-def _new_hooks(config: Json, hooks: list[Json]) -> list[Json]:
-    """The hooks that are not there; of two that are the same in the plan the first."""
+def _add_hooks(config: Json, hooks: list[Json]) -> None:
+    """Add the hooks that are not there; of two that are the same in the plan the first."""
     kept: list[Json] = []
     present: dict[str, list[tuple[object, object]]] = {}
     for item in hooks:
@@ -198,19 +197,21 @@ def _new_hooks(config: Json, hooks: list[Json]) -> list[Json]:
             present[stage] = [_call(entry) for entry in _entries(config, "hooks", stage)]
         if _call(item) not in present[stage] and item not in kept:
             kept.append(item)
-    return kept
+    edits.add_hooks(config, kept)
 
 
 def _call(hook: Json) -> tuple[object, object]:
     return hook.get("path"), list(hook.get("args") or ())
 
 
-def _new_net_devices(config: Json, net_devices: list[Json]) -> list[Json]:
+def _add_net_devices(config: Json, net_devices: list[Json]) -> None:
     linux = config.get("linux")
     there = linux.get("netDevices") if isinstance(linux, dict) else None
-    if not isinstance(there, dict):
-        return net_devices
-    return [item for item in net_devices if not _is_moved(there.get(item["hostInterfaceName"]), item["name"])]
+    if isinstance(there, dict):
+        net_devices = [
+            item for item in net_devices if not _is_moved(there.get(item["hostInterfaceName"]), item["name"])
+        ]
+    edits.add_net_devices(config, net_devices)
 
 
 def _is_moved(entry: object, name: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import posix
 
 from shim.base import fastjson
+from shim.cdi.edits import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,17 +178,7 @@ _FOLDED = {name.casefold(): name for name in _names(MEMBERS)}
 
 # --- what a decision changes --------------------------------------------------------------------------------------
 
-# The members that edits go to, in the order in which new ones are added to config.json.
-_EDITED: tuple[tuple[str, ...], ...] = (
-    ("process", "env"),
-    ("linux", "devices"),
-    ("linux", "resources", "devices"),
-    ("linux", "netDevices"),
-    ("mounts",),
-    ("hooks",),
-    ("linux", "intelRdt"),
-    ("process", "user", "additionalGids"),
-)
+_EDITED = tuple(way for _, ways in KINDS.values() for way in ways)
 _HOOKS = ("hooks",)
 
 

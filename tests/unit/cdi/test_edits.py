@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
-from shim.cdi import edits
+from shim.cdi import decode, edits
 from shim.cdi.plan import Plan
+from shim.cli import describe
+from shim.create import question
 
 Json = dict[str, Any]
 
@@ -314,3 +316,32 @@ def test_no_device_stands_in_the_list_without_what_the_plan_says_of_it(config: J
     for path, node in wanted.items():
         listed = [entry for entry in result["linux"]["devices"] if entry["path"] == path]
         assert [(entry["type"], entry["major"]) for entry in listed] == [(node["type"], node["major"])]
+
+
+# --- the kinds of edits -----------------------------------------------------------------------------------------------
+
+
+def test_what_a_spec_may_say_is_what_is_applied() -> None:
+    """A new kind that is read, and then neither applied nor shown to people, would be lost without a word."""
+    assert set(edits.KINDS) == set(decode.EDITS.readers)
+    assert set(edits.KINDS) <= set(describe._WORDS)
+
+
+@pytest.mark.parametrize("kind", edits.KINDS)
+def test_what_a_kind_changes_is_a_part_of_the_question(kind: str) -> None:
+    """A change outside of it would be no part of the decision, and config.json would not get it."""
+    for way in edits.KINDS[kind][1]:
+        members: Any = question.MEMBERS
+        for name in way:
+            assert members is not None
+            assert name in members, way
+            members = members[name]
+
+
+def test_a_step_can_be_replaced_and_the_others_stay() -> None:
+    plan = _plan({"env": ["A=1"], "additionalGids": [5]})
+    given: list[Any] = []
+    result = edits.apply(plan, {"x": 1}, {"env": lambda _, items: given.extend(items)})
+    assert given == ["A=1"]
+    assert result["process"]["user"]["additionalGids"] == [5]
+    assert "env" not in result["process"]
