@@ -21,6 +21,7 @@ struct call {
     const char *log; /* a path that can be written to: never crun's journald: or syslog: */
     const char *log_format;
     const char *unknown; /* an option before the verb that leaves open which word is the verb */
+    bool asks_help;      /* create or run is asked for its help alone */
     int devices;         /* entries of the devices array; they are a request where `injects` */
     int kept;            /* entries of the kept array, the closing NULL not counted */
 };

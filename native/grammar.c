@@ -454,6 +454,7 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
 
     bool acts = is_known_verb && !questions[0] && !questions[1];
     call->injects = acts && place_of(call->verb) & ALL;
+    call->asks_help = is_known_verb && questions[0] && place_of(call->verb) & (CREATE | RUN);
     if (!call->injects)
         call->unknown = NULL;
     if (!acts)

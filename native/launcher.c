@@ -119,9 +119,40 @@ static void find_self(void)
         self[size - (ssize_t)(sizeof gone - 1)] = '\0';
 }
 
+static int least(int one, int other)
+{
+    return one < other ? one : other;
+}
+
 /*
- * Whether the user speaks to us and not to the runtime that we stand in for. Links named shim-X have only the
- * hooks.
+ * Whether two words differ in so few letters that one is probably a misspelling of the other: in one, or in two of a
+ * longer noun; two letters in each other's place count once. The distance is that of optimal string alignment.
+ */
+static bool is_misspelt(const char *word, const char *noun)
+{
+    enum { LONGEST = 16 };
+    int length = (int)strlen(noun), allowed = length < 5 ? 1 : 2, size = (int)strnlen(word, LONGEST);
+    if (size == LONGEST || length >= LONGEST || size > length + allowed || size + allowed < length)
+        return false;
+    int apart[LONGEST][LONGEST]; /* the distance between the first letters of each, by their numbers */
+    for (int i = 0; i <= size; i++)
+        for (int j = 0; j <= length; j++) {
+            if (i == 0 || j == 0) {
+                apart[i][j] = i + j;
+                continue;
+            }
+            int one_more = 1 + least(apart[i - 1][j], apart[i][j - 1]);
+            apart[i][j] = least(one_more, apart[i - 1][j - 1] + (word[i - 1] != noun[j - 1]));
+            if (i > 1 && j > 1 && word[i - 1] == noun[j - 2] && word[i - 2] == noun[j - 1])
+                apart[i][j] = least(apart[i][j], 1 + apart[i - 2][j - 2]);
+        }
+    return apart[size][length] <= allowed;
+}
+
+/*
+ * Whether the command line is for us and not for the runtime that we stand in for. A word that is nearly one of our
+ * commands is for us, too, since the runtime's answer would not name ours; no verb of runc, crun, youki or runsc is so
+ * near (a test compares them). Links named shim-X have only the hooks.
  */
 static bool is_our_command(const char *name, int argc, char *const argv[])
 {
@@ -134,7 +165,7 @@ static bool is_our_command(const char *name, int argc, char *const argv[])
     if (argc < 2)
         return true;
     for (size_t i = 0; i < ENTRIES(nouns); i++)
-        if (is_same(argv[1], nouns[i]))
+        if (is_same(argv[1], nouns[i]) || (*argv[1] != '-' && is_misspelt(argv[1], nouns[i])))
             return true;
     return false;
 }
@@ -525,6 +556,10 @@ int main(int argc, char *argv[])
     find_low_level(name);
     if (grammar_of(low.path) != grammar_of(name))
         parse_call(grammar_of(low.path), argc, argv, &call, kept, devices);
+    if (call.asks_help && is_same(name, "shim"))
+        dprintf(STDOUT_FILENO,
+                "--device KIND=NAME, in front of or behind the verb, injects a device; `shim help %s` says more.\n"
+                "The other options are those of %s:\n\n", call.verb, low.path);
     record_key(record, name, call.root, call.id);
     enum answer answer = call.injects ? does_it_ask() : NOTHING_ASKS;
     bool is_recorded = (call.process || call.resources) && call.id && has_record(record);

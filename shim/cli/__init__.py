@@ -18,6 +18,9 @@ from shim.cli import cdi, config, explain, hook, runtime, version
 from shim.cli.output import show_findings
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_WITH_DEVICES = ("create", "run")
+_OTHER_VERBS = "checkpoint delete events exec features kill list mounts pause ps restore resume spec start state update"
+_VERBS = (*_WITH_DEVICES, *_OTHER_VERBS.split())  # of runc and crun
 
 
 @click.group(context_settings=_CONTEXT, no_args_is_help=True)
@@ -47,15 +50,34 @@ shim.add_command(version.version)
 @click.argument("command", nargs=-1)
 @click.pass_context
 def help_command(context: click.Context, command: tuple[str, ...]) -> None:
-    """Show the help of a command.
+    """Show the help of a command, and what shim adds to a verb of the low-level runtime.
 
     \b
-    Example:
+    Examples:
       shim help cdi list
+      shim help run
     """
+    if command and command[0] in _VERBS:
+        click.echo(_verb_help(command[0]), nl=False)
+        return
     # parsed anew with --help, so that the text is the same as behind the command itself
     if context.parent is not None:
         shim.main([*command, "--help"], prog_name="shim", standalone_mode=False)
+
+
+def _verb_help(verb: str) -> str:
+    if verb not in _WITH_DEVICES:
+        return f"{verb} is a verb of the low-level runtime, to which shim adds nothing: see `shim {verb} --help`.\n"
+    return f"""\
+Usage: shim [runtime options] {verb} [--device KIND=NAME]... [options] CONTAINER
+
+  {verb} is a verb of the low-level runtime; `shim {verb} --help` shows its options. shim adds one:
+
+  --device KIND=NAME  Inject this device; repeatable, also in front of the verb. `shim cdi list` shows the names.
+
+Example:
+  shim {verb} --device nvidia.com/gpu=0 --bundle /tmp/bundle my-container
+"""
 
 
 def main(arguments: list[str]) -> NoReturn:

@@ -326,6 +326,22 @@ def test_every_help_has_an_example_and_both_ways_to_it_agree(shim: Any, words: t
     assert "Example" in by_option.stdout
 
 
+def test_d5_help_knew_nothing_of_the_verbs_that_take_a_device(shim: Any) -> None:
+    """`shim help run` said "No such command 'run'. Did you mean 'runtime'?"."""
+    for verb in ("run", "create"):
+        done = shim("help", verb)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "--device KIND=NAME" in done.stdout
+    assert "`shim exec --help`" in shim("help", "exec").stdout
+
+
+def test_d5_a_misspelt_command_is_answered_with_usage(shim: Any) -> None:
+    """The low-level runtime answered, whatever it had to say."""
+    done = shim("explian", "--bundle", ".")
+    assert done.returncode == 2
+    assert "No such command 'explian'" in done.stderr
+
+
 # --- show and diff ---
 
 DRIVER = """\

@@ -92,7 +92,7 @@ def test_a_verb_that_does_not_create_is_the_runtimes(world: World, line: str) ->
     assert seen.argv == [os.fsencode(world.runtime), *line.encode().split()]
 
 
-@pytest.mark.parametrize("line", ["create x", "run x", "restore x", "create --help", "--debug create --bundle . x"])
+@pytest.mark.parametrize("line", ["create x", "run x", "restore x", "restore --help", "--debug create --bundle . x"])
 def test_a_create_in_which_nothing_asks_is_the_runtimes(world: World, line: str) -> None:
     assert became_runtime(world.call(*line.split())).argv[1:] == line.encode().split()
 
@@ -205,7 +205,7 @@ def test_devices_in_front_of_the_verb_are_the_same_request(world: World) -> None
         "update --resources - x",
         "features",
         "--version",
-        "create --help",
+        "restore --help",
         "--log l --root /r delete x",
         "hook update-ldcache",
         "cdi list",
@@ -226,8 +226,53 @@ def test_a_device_in_front_of_exec_reaches_python_as_little(world: World) -> Non
 
 
 def test_a_question_for_help_has_no_devices(world: World) -> None:
-    seen = became_runtime(world.call("create", "--device", "a/b=1", "--help"))
-    assert seen.argv[1:] == [b"create", b"--help"]
+    done = world.call("create", "--device", "a/b=1", "--help")
+    assert (done.status, done.stderr, done.python) == (0, "", None)
+    assert done.runtime
+    assert done.runtime.argv[1:] == [b"create", b"--help"]
+
+
+@pytest.mark.parametrize("line", ["run --help", "create -h", "--debug run -h"])
+def test_d5_the_help_of_run_did_not_mention_our_device(world: World, line: str) -> None:
+    """The runtime's help is all that there was, and it knows nothing of --device."""
+    done = world.call(*line.split())
+    assert done.runtime
+    assert done.stdout.startswith("--device KIND=NAME, ")
+
+
+@pytest.mark.parametrize("line", ["exec --help", "state --help", "run x", "run x -- --help", "--help run"])
+def test_d5_no_other_call_gets_a_word_of_ours(world: World, line: str) -> None:
+    """What engines read from the runtime stays as it is."""
+    assert "--device KIND=NAME, " not in world.call(*line.split()).stdout
+
+
+@pytest.mark.parametrize(
+    "word", ["explian", "explan", "cid", "cdii", "hok", "hooks", "runtme", "runtimes", "confg", "verison"]
+)
+def test_d5_a_misspelt_command_of_ours_went_to_the_runtime(world: World, word: str) -> None:
+    """Its answer was "No help topic for 'explian'", from a program that has never heard of explain."""
+    assert became_python(world.call(word, "--bundle", ".")).argv[-3:] == [word.encode(), b"--bundle", b"."]
+
+
+RUNC = (
+    "checkpoint create delete events exec features kill list mounts pause ps restore resume run spec start state update"
+)
+OTHERS = (
+    "info completion init boot debug do gofer install symbolize tar trace umount uninstall usage wait flags nvproxy"
+)
+
+
+@pytest.mark.parametrize("verb", [*RUNC.split(), *OTHERS.split()])
+def test_d5_no_verb_of_a_runtime_is_taken_for_a_misspelt_command(world: World, verb: str) -> None:
+    """The other side of it: runc, crun, youki and runsc keep all their verbs."""
+    became_runtime(world.call(verb, "x"))
+
+
+def test_d5_a_link_of_another_name_has_no_misspelt_commands(world: World) -> None:
+    """Engines call these alone: whatever the word, it is for the runtime."""
+    world.name("shim-plain")
+    world.link("shim-plain", world.runtime)
+    became_runtime(world.call("explian", name="shim-plain"))
 
 
 def test_an_unknown_option_leads_to_python(world: World) -> None:
