@@ -80,11 +80,12 @@ lock: $(VENV)/builder ## renew the exact versions and hashes of the run-time dep
 
 dev: in-place $(VENV)/tools $(VENV)/installed ## build the C core in place (`import shim` works in the tree), and install the tree anew into .venv, in seconds
 
-lint: $(VENV)/tools $(VENV)/installed ## ruff and mypy alone
+lint: $(VENV)/tools $(VENV)/installed ## ruff, mypy, clang-format and gcc's analyzer alone
 	@$(BIN)/pytest -q tests/test_linters.py
 
-format: $(VENV)/tools ## let ruff arrange imports and lines
+format: $(VENV)/tools ## let ruff and clang-format arrange imports and lines
 	@$(BIN)/ruff check -q --select I --fix . && $(BIN)/ruff format -q .
+	find native hooks tests -name '*.[ch]' -exec $(BIN)/clang-format -i {} +
 
 conformance: $(VENV)/installed ## compare the library with the reference's answers (VECTORS=DIR)
 	@cd tests && ../$(BIN)/python3 -m conformance "$(abspath $(VECTORS))"

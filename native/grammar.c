@@ -39,7 +39,7 @@ struct option {
 
 /* Of options that begin alike the first row is taken: what every crun has stands before what newer ones added. */
 static const struct option options[] = {
-    /*                                  runc                    crun                         */
+    /* name, letter, what it takes, where it counts in {runc, crun}, meaning */
     {"debug",               0,   NOTHING, {GLOBAL, GLOBAL},                             OTHER           },
     {"log",                 0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(log)       },
     {"log-format",          0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(log_format)},

@@ -46,6 +46,12 @@ def test_mypy_finds_nothing_in_packaging() -> None:
     _run(BIN / "mypy", "--config-file", TOP / "pyproject.toml", ".", cwd=TOP / "packaging")
 
 
+def test_clang_format_would_change_nothing() -> None:
+    files = [path for top in ("native", "hooks", "tests") for path in sorted((TOP / top).rglob("*.[ch]"))]
+    assert len(files) > 50
+    _run(BIN / "clang-format", "--dry-run", "--Werror", *files)
+
+
 def test_the_analyzer_of_gcc_finds_nothing_in_our_c(tmp_path: Path) -> None:
     """Leaks, uses after free, null pointers on a path through one file; with the warnings of the build."""
     flags = re.search(r"hardened = \[(.*?)\]", (TOP / "native/meson.build").read_text())
