@@ -11,7 +11,8 @@ import click
 
 from shim.base.findings import ERROR, CdiError, Finding
 from shim.base.nearest import nearest
-from shim.cdi import advice, compare, directories, edits, plan, spec
+from shim.cdi import DEFAULT_DIRS, advice, compare, directories, edits, plan, spec
+from shim.cdi.directories import OK
 from shim.cli import describe
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import (
@@ -84,8 +85,10 @@ def list_devices(kinds: tuple[str, ...], spec_dirs: tuple[str, ...], verbose: bo
     elif verbose:
         show_table(("DEVICE", "STATE", "SPEC"), [row for row in _states(found) if _is_of(row[0], kinds)])
         show_table(("DIRECTORY", "STATE"), found.searched)
-    else:
+    elif names:
         show_table(("DEVICE", "SPEC"), ((name, _origin(found, name)) for name in names))
+    if form in ("table", "name") and not found.devices():
+        _show_search(found)
     show_findings(findings)
     sys.exit(_status(findings))
 
@@ -330,6 +333,18 @@ def _states(found: Served) -> list[tuple[str, str, str]]:
     rows += [(name, f"shadowed by {winner}", loser) for name, loser, winner in found.shadowed]
     rows += [(name, "conflict", ", ".join(paths)) for name, paths in found.conflicts.items()]
     return sorted(rows)
+
+
+def _show_search(found: Served) -> None:
+    """Print, where no device can be asked for, which directories were searched and where specs come from."""
+    click.echo("No spec serves a device. Searched:", err=True)
+    for path, state in found.searched:
+        click.echo(in_full(f"  {path}: {'no usable spec' if state == OK else state}"), err=True)
+    click.echo(
+        f"Write a spec with the vendor's generator, for example nvidia-ctk cdi generate --output={DEFAULT_DIRS[0]}/"
+        "nvidia.yaml, or name other directories: --spec-dir here, spec-dirs below [cdi] in the configuration.",
+        err=True,
+    )
 
 
 def _is_of(name: str, kinds: Sequence[str]) -> bool:

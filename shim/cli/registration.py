@@ -94,11 +94,11 @@ def _registration(registry: Registry, name: str) -> dict[str, Any]:
     """The five facts of a registration, as the files say them; null for what they do not say."""
     found = registry.runtimes.get(name)
     return {
-        "CONFIG_VERSION": registry.config_version or None,
-        "RUNTIME": found.path or None if found else None,
-        "RUNTIME_TYPE": found.type or None if found else None,
-        "SYSTEMD_CGROUP": found.systemd_cgroup if found else None,
-        "HANDLER": name if found else None,
+        "config_version": registry.config_version or None,
+        "runtime": found.path or None if found else None,
+        "runtime_type": found.type or None if found else None,
+        "systemd_cgroup": found.systemd_cgroup if found else None,
+        "handler": name if found else None,
     }
 
 
@@ -112,7 +112,9 @@ def show_report(report: dict[str, Any]) -> None:
     click.echo(f"# {report['engine']}: {report.get('config', 'not read')}")
     if "registration" in report:
         for key, value in report["registration"].items():
-            click.echo(f"{key}={'' if value is None else str(value).lower() if isinstance(value, bool) else value}")
+            click.echo(
+                f"{key.upper()}={'' if value is None else str(value).lower() if isinstance(value, bool) else value}"
+            )
         rows = [
             (f"{one['name']}{' (default)' * (one['name'] == report['default'])}", one["path"], one["type"], _where(one))
             for one in report["runtimes"]

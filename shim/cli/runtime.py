@@ -155,7 +155,7 @@ def remove(engine: str, name: str, config: str, drop_in: str, dry_run: bool, for
 def verify(engine: str, name: str, config: str, drop_in: str, manifest: str, form: str) -> None:
     """Say whether the runtime will work: what is registered, and every fault by its id with the remedy.
 
-    The exit status is 1 where there is a finding of level ERROR.
+    The exit status is 1 where there is a finding of level ERROR. JSON and YAML are a list of engines.
 
     \b
     Examples:
@@ -168,7 +168,7 @@ def verify(engine: str, name: str, config: str, drop_in: str, manifest: str, for
     text = _manifest_text(manifest) if manifest else ""
     reports = [registration.report(host, one, name, files, text, manifest) for one in _registered(host, engine, name)]
     if form != "table":
-        show_document(reports[0] if engine != "auto" else reports, form)
+        show_document(reports, form)
     else:
         for number, report in enumerate(reports):
             click.echo("\n" * bool(number), nl=False)
@@ -261,7 +261,7 @@ def _each(engine: str, act: Callable[[Host, Engine], Outcome], order: Order, for
             registration.show_outcome(outcome, order)
             show_findings(outcome.findings)
     if form != "table":
-        show_document(told if engine == "auto" else told[0], form)
+        show_document(told, form)
     sys.exit(failed)
 
 

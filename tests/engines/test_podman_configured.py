@@ -162,6 +162,6 @@ def test_a_hook_is_refused_since_images_could_ask_by_it(configure: Configured) -
 
 def test_verify_says_that_annotations_do_not_count(configure: Configured, shim: Path) -> None:
     configure(shim)
-    found = {one["id"]: one for one in json.loads(configure.run("verify", "-o", "json").ok())["findings"]}
+    found = {one["id"]: one for one in json.loads(configure.run("verify", "-o", "json").ok())[0]["findings"]}
     assert "podman 4.3.1 (/usr/bin/podman)" in found["PODMAN_ANNOTATIONS"]["text"]
     assert "PODMAN_CHANGED" not in found

@@ -374,6 +374,20 @@ def test_show_tells_each_edit_with_its_file_those_for_all_devices_first(shim: An
     ]
 
 
+def test_d9_list_without_any_spec_was_a_bare_header(shim: Any, trusted_path: Path) -> None:
+    """It did not say where it had looked, nor where specs come from."""
+    settings = trusted_path / "config.toml"
+    settings.write_text(f'[cdi]\nspec-dirs = ["{trusted_path}/cdi", "{trusted_path}/none"]\n')
+    done = shim("cdi", "list")
+    assert (done.returncode, done.stdout) == (0, "")
+    lines = done.stderr.splitlines()
+    assert lines[1:3] == [f"  {trusted_path}/cdi: no usable spec", f"  {trusted_path}/none: missing"]
+    assert "generate" in lines[3]
+    assert "--spec-dir" in lines[3]
+    _write(trusted_path, gpu=GPU)
+    assert shim("cdi", "list").stderr == ""
+
+
 LINKS = [f"libvendor-{number}.so.550.54.15::/usr/lib/x86_64-linux-gnu/libvendor-{number}.so.1" for number in range(29)]
 GENERATED = {
     "cdiVersion": "0.6.0",

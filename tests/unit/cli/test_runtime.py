@@ -85,7 +85,7 @@ def test_the_diff_of_a_file_without_last_line_break_is_one_that_patch_takes(mach
 
 
 def test_the_result_as_json(machine: Machine) -> None:
-    said = json.loads(machine.configure("-o", "json").stdout)
+    (said,) = json.loads(machine.configure("-o", "json").stdout)
     assert (said["engine"], said["changed"], [file["path"] for file in said["files"]]) == (
         "containerd",
         True,
@@ -111,7 +111,7 @@ def test_what_a_vendors_runtime_took_and_shim_does_not_is_reported(
     done = machine.configure(*words)
     assert done.exit_code == 0, done.output
     assert f"WARNING VENDOR_REQUESTS: {vendor} takes the variable NVIDIA_VISIBLE_DEVICES as a request" in done.stderr
-    said = json.loads(machine.configure(*words, "-o", "json").stdout)
+    (said,) = json.loads(machine.configure(*words, "-o", "json").stdout)
     assert said["lost_requests"] == [
         {"source": source, "taken_from": "any", "counts_for": "off", "containers": []}
         for source in ("environment", "old-images")
@@ -137,15 +137,31 @@ def test_verify_prints_the_registration_the_runtimes_and_the_findings(machine: M
 def test_verify_of_what_is_not_registered_fails_and_invents_nothing(machine: Machine) -> None:
     done = machine("verify", "-o", "json")
     assert done.exit_code == 1
-    said: dict[str, Any] = json.loads(done.stdout)
+    said: dict[str, Any]
+    (said,) = json.loads(done.stdout)
     assert said["registration"] == {
-        "CONFIG_VERSION": 2,
-        "RUNTIME": None,
-        "RUNTIME_TYPE": None,
-        "SYSTEMD_CGROUP": None,
-        "HANDLER": None,
+        "config_version": 2,
+        "runtime": None,
+        "runtime_type": None,
+        "systemd_cgroup": None,
+        "handler": None,
     }
     assert [finding["id"] for finding in said["findings"] if finding["level"] == "ERROR"] == ["HANDLER_MISSING"]
+
+
+@pytest.mark.parametrize("verb", ["configure", "verify", "remove"])
+def test_d9_json_was_an_object_for_one_engine_and_a_list_for_auto(machine: Machine, verb: str) -> None:
+    """A script had to know how many engines there are, and registration had keys in capitals."""
+    done = machine.configure("-o", "json") if verb == "configure" else machine(verb, "-o", "json")
+    found = json.loads(done.stdout)
+    assert [one["engine"] for one in found] == ["containerd"]
+
+    def names(value: Any) -> list[str]:
+        if isinstance(value, list):
+            return [name for item in value for name in names(item)]
+        return [one for key, item in value.items() for one in (key, *names(item))] if isinstance(value, dict) else []
+
+    assert [name for name in names(found) if name != name.lower()] == []
 
 
 @pytest.mark.parametrize(
@@ -178,7 +194,7 @@ def test_a_refusal_changes_nothing_and_says_why(machine: Machine) -> None:
     assert "containerd: nothing was changed" in done.stderr
     assert "ERROR CRI_DISABLED" in done.stderr
     assert machine.config.read_text() == 'version = 2\ndisabled_plugins = ["cri"]\n'
-    assert json.loads(machine.configure("-o", "json").stdout)["findings"][0]["id"] == "CRI_DISABLED"
+    assert json.loads(machine.configure("-o", "json").stdout)[0]["findings"][0]["id"] == "CRI_DISABLED"
 
 
 def test_a_dry_run_shows_the_change_and_what_would_refuse_it(machine: Machine) -> None:
@@ -315,7 +331,7 @@ def test_a_configuration_that_another_user_can_change_is_named(machine: Machine)
     assert "CONFIG_UNTRUSTED" not in machine("verify").output
     os.chown(machine.config, 4242, 0)
     done = machine("verify", "-o", "json")
-    (finding,) = [one for one in json.loads(done.stdout)["findings"] if one["id"] == "CONFIG_UNTRUSTED"]
+    (finding,) = [one for one in json.loads(done.stdout)[0]["findings"] if one["id"] == "CONFIG_UNTRUSTED"]
     assert (finding["level"], finding["path"]) == ("WARNING", str(machine.config))
     assert "belongs to uid 4242" in finding["text"]
 
