@@ -23,6 +23,8 @@ _REFUSED = 8  # files named in the text; the findings hold all
 _NAMES = 8  # unknown names in the text, as above
 _LETTERS = 200_000  # of device names that are compared, for all unknown names together: a fifth of a second
 _LONGEST = 256  # of a text that is compared
+_FEW = 3  # changes that any name may need to be near
+_SAME = 50  # devices of the same name that are compared by their kind
 
 
 def findings(names: Sequence[str], directories: Served) -> list[Finding]:
@@ -82,7 +84,9 @@ def _hint(name: str, directories: Served, letters: int) -> str:
 def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[str]:
     """The three devices whose names need the fewest changes to become `name`: of its kind, if there are any.
 
-    A name without "=" is compared with the part behind "=" too, since people leave the kind out.
+    A name without "=" is compared with the part behind "=" too, since people leave the kind out. The one name of which
+    this is the beginning comes first, and the device of that name of another kind is offered, too. What has hardly a
+    letter in common is not near: no index is to a UUID.
 
     Arguments:
         name: what was asked for.
@@ -103,10 +107,18 @@ def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[
         whole = distance(device, one[cut : cut + _LONGEST])
         return whole if equals else min(whole, distance(name, one.partition("=")[2][:_LONGEST]))
 
-    compared = []
+    compared: list[tuple[int, int, str]] = []
     for one in pool:
         letters -= min(len(one) - cut, _LONGEST)
         if letters < 0:
             break
-        compared.append(one)
-    return sorted(compared, key=changes)[:_NEAR]  # stable: equally near ones stay in their order
+        compared.append((changes(one), len(compared), one))  # equally near ones stay in their order
+    found = [one for apart, _, one in sorted(compared) if apart <= max(_FEW, len(device))][:_NEAR]
+    begun = [one for _, _, one in compared if device and one.startswith(device, cut)]
+    if len(begun) == 1:
+        found = [*begun, *(one for one in found if one not in begun)][:_NEAR]
+    if same_kind:
+        elsewhere = [one for one in devices if one.endswith(f"={device}")][:_SAME]
+        elsewhere.sort(key=lambda one: distance(kind, one.partition("=")[0][:_LONGEST]))
+        found = found[: _NEAR - 1] + elsewhere[:1] if elsewhere else found
+    return found

@@ -13,7 +13,7 @@ from unit.cdi.specs import document, put
 
 from shim.base.findings import CdiError
 from shim.base.nearest import distance
-from shim.cdi import directories, edits, plan
+from shim.cdi import directories, edits, plan, unresolved
 from shim.host.fakenodes import FakeNodes
 
 if TYPE_CHECKING:
@@ -299,3 +299,31 @@ def test_the_driver_is_given_only_to_whom_it_is_meant_and_only_if_there_is_one(t
         plan.make([NONE], found)
     with pytest.raises(plan.UnresolvedError):
         plan.make(["other.example/nic=none"], found, driver_only=["other.example/nic=none"])
+
+
+UUID = "GPU-27af7a99-3b2c-4e1d-9c11-0d5f5d8f7a11"
+# What is asked for, what is served, what is near
+NEAREST: dict[str, tuple[str, list[str], list[str]]] = {
+    "a kind that has only all": (
+        "management.v.example/gpu=0",
+        ["management.v.example/gpu=all", "v.example/gpu=0", "v.example/gpu=1"],
+        ["management.v.example/gpu=all", "v.example/gpu=0"],
+    ),
+    "the beginning of one id": (
+        "v.example/gpu=GPU-27af7a99",
+        ["v.example/gpu=0", "v.example/gpu=GPU-11111111", f"v.example/gpu={UUID}"],
+        [f"v.example/gpu={UUID}", "v.example/gpu=GPU-11111111", "v.example/gpu=0"],
+    ),
+    "the beginning of two ids": (
+        "v.example/gpu=GPU-27af7a9",
+        ["v.example/gpu=GPU-27af7a98", "v.example/gpu=GPU-27af7a99"],
+        ["v.example/gpu=GPU-27af7a98", "v.example/gpu=GPU-27af7a99"],
+    ),
+    "an index beside a UUID": ("v.example/gpu=7", [f"v.example/gpu={UUID}", "v.example/gpu=0"], ["v.example/gpu=0"]),
+}
+
+
+@pytest.mark.parametrize(("name", "served", "near"), NEAREST.values(), ids=NEAREST.keys())
+def test_b11_what_is_offered_is_what_was_meant(name: str, served: list[str], near: list[str]) -> None:
+    """A kind with `all` alone hid the device of another kind; an id cut short came last; an index was near a UUID."""
+    assert unresolved.nearest(name, served) == near
