@@ -74,6 +74,7 @@ Usage: shim [runtime options] {verb} [--device KIND=NAME]... [options] CONTAINER
   {verb} is a verb of the low-level runtime; `shim {verb} --help` shows its options. shim adds one:
 
   --device KIND=NAME  Inject this device; repeatable, also in front of the verb. `shim cdi list` shows the names.
+                      The bundle's config.json keeps it for later runs.
 
 Example:
   shim {verb} --device nvidia.com/gpu=0 --bundle /tmp/bundle my-container

@@ -82,6 +82,16 @@ def test_what_is_asked_for_is_injected_once_and_the_low_level_runtime_follows(
     assert not scene.log.exists()
 
 
+def test_b12_a_bundle_keeps_what_an_earlier_create_was_asked_for(scene: Scene) -> None:
+    """As the README, the help of create and run, and docs/create.md say: nobody could take it out again."""
+    two = [{"name": name, "containerEdits": {"env": [f"GPU{name}=1"]}} for name in ("0", "1")]
+    (scene.specs / "gpu.json").write_text(json.dumps({**SPEC, "devices": two}))
+    scene.write({})
+    for words, env in ((["device=0"], ["GPU0=1"]), ([], ["GPU0=1"]), (["device=1"], ["GPU0=1", "GPU1=1"])):
+        assert scene.create(*words).stdout == "reached\n"
+        assert _env(scene) == env
+
+
 UNASKED: dict[str, Any] = {
     "nothing asks": {},
     "a sandbox with its pod's annotation": {"annotations": {**ASKING["annotations"], **SANDBOX}},
