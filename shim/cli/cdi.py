@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,6 +28,7 @@ from shim.cli.output import (
     wide_option,
 )
 from shim.create.world import World
+from shim.host.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -75,7 +77,8 @@ def list_devices(kinds: tuple[str, ...], spec_dirs: tuple[str, ...], verbose: bo
     if verbose and form == "name":
         raise click.UsageError("-v and -o name exclude each other: names alone say no more of a device")
     found = open_dirs(spec_dirs)
-    findings = [*_all_findings(found), *_unknown_kinds(kinds, found)]
+    misnamed = [one for path, state in found.searched if state == OK for one in _misnamed(path)]
+    findings = [*_all_findings(found), *misnamed, *_unknown_kinds(kinds, found)]
     names = [name for name in found.devices() if _is_of(name, kinds)]
     if form == "name":
         for name in names:
@@ -166,7 +169,8 @@ def diff_specs(old: str, new: str, form: str) -> None:
 def validate(paths: tuple[str, ...], form: str) -> None:
     """Check spec files, all faults of a file at once, each with its line.
 
-    A directory is checked as the runtime reads it: every spec in it, and conflicts between them. `-` is standard input.
+    A directory is checked as the runtime reads it: every spec in it, and conflicts between them. In a directory of the
+    configuration owner and mode count as well, as in a create. `-` is standard input.
 
     \b
     Examples:
@@ -175,19 +179,20 @@ def validate(paths: tuple[str, ...], form: str) -> None:
       generate-spec | shim cdi validate -
     """
     checked: dict[str, list[Finding]] = {}
+    counting = _configured()
     for path in paths:
         if path == "-":
             checked["-"] = _check(sys.stdin.buffer.read(), "-")
         elif Path(path).is_dir():
-            checked.update(_validate_directory(path))
+            checked.update(_validate_directory(path, counting))
         else:
-            checked[path] = _validate_file(path)
+            checked[path] = _validate_file(path, counting)
     findings = [finding for found in checked.values() for finding in found]
     if form != "table":
         show_document({path: [one.to_json() for one in found] for path, found in checked.items()}, form)
     else:
         for path, found in checked.items():
-            if not any(one.level == ERROR for one in found):
+            if not any(one.level == ERROR or one.id == "SPEC_NAME" for one in found):
                 click.echo(f"{path}: valid")
         show_findings(findings)
     sys.exit(_status(findings))
@@ -290,25 +295,49 @@ def _matching(wanted: Iterable[str], found: Served) -> list[str]:
     return names
 
 
-def _validate_file(path: str) -> list[Finding]:
+def _configured() -> set[str]:
+    """The directories of the configuration, without links; none where it cannot be read."""
     try:
-        return _check(spec.read_bytes(path), path)
+        return {os.path.realpath(path) for path in open_dirs(()).dirs}
+    except CdiError:
+        return set()
+
+
+def _validate_file(path: str, counting: set[str]) -> list[Finding]:
+    """Faults of a file.
+
+    Arguments:
+        counting: directories in which a file counts only where it is trusted.
+    """
+    try:
+        findings = [*_misnamed(path), *_check(spec.read_bytes(path), path)]
     except CdiError as error:
         return error.findings
+    if os.path.realpath(Path(path).parent) in counting:
+        objection = Trust().objection(str(Path(path).absolute()))
+        findings += [Finding("SPEC_UNTRUSTED", f"it is not trusted: {objection}", path=path)] if objection else []
+    return findings
+
+
+def _misnamed(path: str) -> list[Finding]:
+    """A finding for a file whose name ends in .yml; of a directory, for each such file."""
+    try:
+        names = sorted(map(str, Path(path).iterdir())) if Path(path).is_dir() else [path]
+    except OSError:  # reported by whoever reads the directory
+        return []
+    text = "no reader of specs looks at a file with this ending"
+    return [Finding("SPEC_NAME", text, path=name) for name in names if name.endswith(".yml")]
 
 
 def _check(data: bytes, path: str) -> list[Finding]:
     return spec.faults(data, path) or advice.warnings(data, path)
 
 
-def _validate_directory(path: str) -> dict[str, list[Finding]]:
+def _validate_directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
     checked: dict[str, list[Finding]] = {}
     for entry in sorted(Path(path).iterdir()):
-        if entry.name.endswith((".json", ".yaml")) and not entry.is_dir():
-            checked[str(entry)] = _validate_file(str(entry))
-        elif entry.name.endswith(".yml"):
-            text = "no reader of specs looks at a file with this ending"
-            checked[str(entry)] = [Finding("SPEC_NAME", text, path=str(entry))]
+        if entry.name.endswith((".json", ".yaml", ".yml")) and not entry.is_dir():
+            checked[str(entry)] = _validate_file(str(entry), counting)
     for name, findings in directories.read((path,)).findings.items():
         conflicts = [finding for finding in findings if finding.id == "SPEC_CONFLICT"]
         checked.setdefault(name, []).extend(conflicts)

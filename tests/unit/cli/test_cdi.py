@@ -200,6 +200,33 @@ def test_validate_of_a_directory_sees_conflicts_and_files_that_nobody_reads(shim
     assert "SPEC_NAME" in done.stderr
 
 
+def test_d3_validate_called_a_file_valid_that_create_refuses_by_trust(shim: Any, trusted_path: Path) -> None:
+    """Everybody can write it, so create refuses it, and validate was content with its text."""
+    specs = _write(trusted_path, gpu=GPU)
+    assert shim("cdi", "validate", specs).returncode == 0
+    (specs / "gpu.yaml").chmod(0o666)
+    for path in (specs, specs / "gpu.yaml"):
+        done = shim("cdi", "validate", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"ERROR SPEC_UNTRUSTED: {specs}/gpu.yaml: it is not trusted: " in done.stderr
+    draft = trusted_path / "draft.yaml"
+    draft.write_text(GPU)
+    draft.chmod(0o666)
+    assert shim("cdi", "validate", draft).returncode == 0, "a draft counts nowhere yet"
+
+
+def test_d3_a_name_that_ends_in_yml_was_passed_over_without_a_word(shim: Any, trusted_path: Path) -> None:
+    """`list` did not mention the file, and `validate` called it valid."""
+    specs = _write(trusted_path, gpu=GPU)
+    (specs / "foo.yml").write_text(NIC)
+    done = shim("cdi", "list")
+    assert (done.returncode, "other.example" in done.stdout) == (0, False)
+    assert f"WARNING SPEC_NAME: {specs}/foo.yml: " in done.stderr
+    done = shim("cdi", "validate", specs / "foo.yml")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "WARNING SPEC_NAME" in done.stderr
+
+
 def test_validate_says_that_a_file_is_missing(shim: Any, trusted_path: Path) -> None:
     done = shim("cdi", "validate", trusted_path / "none.yaml")
     assert done.returncode == 1
