@@ -559,7 +559,8 @@ int main(int argc, char *argv[])
     if (call.asks_help && is_same(name, "shim"))
         dprintf(STDOUT_FILENO,
                 "--device KIND=NAME, in front of or behind the verb, injects a device; `shim help %s` says more.\n"
-                "The other options are those of %s:\n\n", call.verb, low.path);
+                "The other options are those of %s:\n\n",
+                call.verb, low.path);
     record_key(record, name, call.root, call.id);
     enum answer answer = call.injects ? does_it_ask() : NOTHING_ASKS;
     bool is_recorded = (call.process || call.resources) && call.id && has_record(record);
