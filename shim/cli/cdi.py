@@ -12,9 +12,9 @@ import click
 
 from shim.base.findings import ERROR, CdiError, Finding
 from shim.base.nearest import nearest
-from shim.cdi import DEFAULT_DIRS, advice, compare, directories, edits, plan, spec
+from shim.cdi import DEFAULT_DIRS, compare, directories, edits, plan, spec
 from shim.cdi.directories import OK
-from shim.cli import describe
+from shim.cli import describe, spec_check
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import (
     as_text,
@@ -28,7 +28,6 @@ from shim.cli.output import (
     wide_option,
 )
 from shim.create.world import World
-from shim.host.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -77,7 +76,7 @@ def list_devices(kinds: tuple[str, ...], spec_dirs: tuple[str, ...], verbose: bo
     if verbose and form == "name":
         raise click.UsageError("-v and -o name exclude each other: names alone say no more of a device")
     found = open_dirs(spec_dirs)
-    misnamed = [one for path, state in found.searched if state == OK for one in _misnamed(path)]
+    misnamed = [one for path, state in found.searched if state == OK for one in spec_check.misnamed(path)]
     findings = [*_all_findings(found), *misnamed, *_unknown_kinds(kinds, found)]
     names = [name for name in found.devices() if _is_of(name, kinds)]
     if form == "name":
@@ -182,11 +181,11 @@ def validate(paths: tuple[str, ...], form: str) -> None:
     counting = _configured()
     for path in paths:
         if path == "-":
-            checked["-"] = _check(sys.stdin.buffer.read(), "-")
+            checked["-"] = spec_check.text(sys.stdin.buffer.read(), "-")
         elif Path(path).is_dir():
-            checked.update(_validate_directory(path, counting))
+            checked.update(spec_check.directory(path, counting))
         else:
-            checked[path] = _validate_file(path, counting)
+            checked[path] = spec_check.file(path, counting)
     findings = [finding for found in checked.values() for finding in found]
     if form != "table":
         show_document({path: [one.to_json() for one in found] for path, found in checked.items()}, form)
@@ -301,47 +300,6 @@ def _configured() -> set[str]:
         return {os.path.realpath(path) for path in open_dirs(()).dirs}
     except CdiError:
         return set()
-
-
-def _validate_file(path: str, counting: set[str]) -> list[Finding]:
-    """Faults of a file.
-
-    Arguments:
-        counting: directories in which a file counts only where it is trusted.
-    """
-    try:
-        findings = [*_misnamed(path), *_check(spec.read_bytes(path), path)]
-    except CdiError as error:
-        return error.findings
-    if os.path.realpath(Path(path).parent) in counting:
-        objection = Trust().objection(str(Path(path).absolute()))
-        findings += [Finding("SPEC_UNTRUSTED", f"it is not trusted: {objection}", path=path)] if objection else []
-    return findings
-
-
-def _misnamed(path: str) -> list[Finding]:
-    """A finding for a file whose name ends in .yml; of a directory, for each such file."""
-    try:
-        names = sorted(map(str, Path(path).iterdir())) if Path(path).is_dir() else [path]
-    except OSError:  # reported by whoever reads the directory
-        return []
-    text = "no reader of specs looks at a file with this ending"
-    return [Finding("SPEC_NAME", text, path=name) for name in names if name.endswith(".yml")]
-
-
-def _check(data: bytes, path: str) -> list[Finding]:
-    return spec.faults(data, path) or advice.warnings(data, path)
-
-
-def _validate_directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
-    checked: dict[str, list[Finding]] = {}
-    for entry in sorted(Path(path).iterdir()):
-        if entry.name.endswith((".json", ".yaml", ".yml")) and not entry.is_dir():
-            checked[str(entry)] = _validate_file(str(entry), counting)
-    for name, findings in directories.read((path,)).findings.items():
-        conflicts = [finding for finding in findings if finding.id == "SPEC_CONFLICT"]
-        checked.setdefault(name, []).extend(conflicts)
-    return checked
 
 
 def _all_findings(found: Served) -> list[Finding]:

@@ -1,0 +1,53 @@
+"""Checks of `shim cdi validate`: a text, a file, a directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from shim.base.findings import CdiError, Finding
+from shim.cdi import advice, directories, spec
+from shim.host.trust import Trust
+
+
+def file(path: str, counting: set[str]) -> list[Finding]:
+    """Faults of a file.
+
+    Arguments:
+        counting: directories in which a file counts only where it is trusted.
+    """
+    try:
+        findings = [*misnamed(path), *text(spec.read_bytes(path), path)]
+    except CdiError as error:
+        return error.findings
+    if os.path.realpath(Path(path).parent) in counting:
+        objection = Trust().objection(str(Path(path).absolute()))
+        findings += [Finding("SPEC_UNTRUSTED", f"it is not trusted: {objection}", path=path)] if objection else []
+    return findings
+
+
+def misnamed(path: str) -> list[Finding]:
+    """A finding for a file whose name ends in .yml; of a directory, for each such file."""
+    try:
+        names = sorted(map(str, Path(path).iterdir())) if Path(path).is_dir() else [path]
+    except OSError:  # reported by whoever reads the directory
+        return []
+    why = "no reader of specs looks at a file with this ending"
+    return [Finding("SPEC_NAME", why, path=name) for name in names if name.endswith(".yml")]
+
+
+def text(data: bytes, path: str) -> list[Finding]:
+    """Faults of a spec's text, or else warnings about it."""
+    return spec.faults(data, path) or advice.warnings(data, path)
+
+
+def directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
+    """Path -> findings of each file that is named like a spec, conflicts included.."""
+    checked: dict[str, list[Finding]] = {}
+    for entry in sorted(Path(path).iterdir()):
+        if entry.name.endswith((".json", ".yaml", ".yml")) and not entry.is_dir():
+            checked[str(entry)] = file(str(entry), counting)
+    for name, findings in directories.read((path,)).findings.items():
+        conflicts = [finding for finding in findings if finding.id == "SPEC_CONFLICT"]
+        checked.setdefault(name, []).extend(conflicts)
+    return checked
