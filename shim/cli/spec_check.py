@@ -19,6 +19,9 @@ def file(path: str, counting: set[str]) -> list[Finding]:
     try:
         findings = [*misnamed(path), *text(spec.read_bytes(path), path)]
     except CdiError as error:
+        for finding in error.findings:
+            if not Path(path).exists():
+                finding.remedy = "name a file that exists; `shim cdi list -v` shows the directories that count"
         return error.findings
     if os.path.realpath(Path(path).parent) in counting:
         objection = Trust().objection(str(Path(path).absolute()))
@@ -38,11 +41,14 @@ def misnamed(path: str) -> list[Finding]:
 
 def text(data: bytes, path: str) -> list[Finding]:
     """Faults of a spec's text, or else warnings about it."""
-    return spec.faults(data, path) or advice.warnings(data, path)
+    faults = spec.faults(data, path)
+    for finding in faults:
+        finding.remedy = "mend the file"  # the usual remedy is to run this check
+    return faults or advice.warnings(data, path)
 
 
 def directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
-    """Path -> findings of each file that is named like a spec, conflicts included.."""
+    """Path -> findings of each file that is named like a spec, conflicts included."""
     checked: dict[str, list[Finding]] = {}
     for entry in sorted(Path(path).iterdir()):
         if entry.name.endswith((".json", ".yaml", ".yml")) and not entry.is_dir():

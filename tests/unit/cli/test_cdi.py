@@ -200,6 +200,16 @@ def test_validate_of_a_directory_sees_conflicts_and_files_that_nobody_reads(shim
     assert "SPEC_NAME" in done.stderr
 
 
+def test_d11_validate_said_to_run_validate_and_to_look_at_the_mode_of_no_file(shim: Any, trusted_path: Path) -> None:
+    """Both remedies were those of a create: neither helps where the command runs already, or the file is missing."""
+    done = shim("cdi", "validate", "-", stdin=BROKEN)
+    assert "ERROR SPEC_INVALID" in done.stderr
+    assert "cdi validate" not in done.stderr
+    done = shim("cdi", "validate", trusted_path / "none.yaml")
+    assert "name a file that exists" in done.stderr
+    assert "owner" not in done.stderr
+
+
 def test_d3_validate_called_a_file_valid_that_create_refuses_by_trust(shim: Any, trusted_path: Path) -> None:
     """Everybody can write it, so create refuses it, and validate was content with its text."""
     specs = _write(trusted_path, gpu=GPU)
