@@ -279,8 +279,9 @@ def test_d1_explain_padded_each_line_to_the_longest_hook(scene: Scene) -> None:
     """A hook with 29 links made each line of the table more than 1000 columns wide, with its spec at the end."""
     links = [f"libvendor-{number}.so.550.54.15::/usr/lib/libvendor-{number}.so.1" for number in range(29)]
     args = ["true", "create-symlinks", *(word for link in links for word in ("--link", link))]
-    edits = {**SPEC["containerEdits"], "hooks": [{"hookName": "createContainer", "path": "/bin/true", "args": args}]}
-    scene.spec.write_text(json.dumps({**SPEC, "containerEdits": edits}))
+    spec: dict[str, Any] = json.loads(json.dumps(SPEC))
+    spec["containerEdits"]["hooks"] = [{"hookName": "createContainer", "path": "/bin/true", "args": args}]
+    scene.spec.write_text(json.dumps(spec))
     scene.write(ASKING)
     lines = scene.run("--bundle", scene.bundle).stdout.splitlines()
     assert not [line for line in lines if line != line.rstrip()]
