@@ -148,7 +148,7 @@ def _toml(found: Configuration) -> str:
 
 
 def _default_text() -> str:
-    lines = ["# Configuration of shim; docs/reader.md says more. What stands here as a comment is the default."]
+    lines = ["# Configuration of shim; docs/configuration.md says more. What stands here as a comment is the default."]
     for key, (name, value, _) in zip(KEYS, _rows(reader.Configuration()), strict=True):
         table, _, member = name.partition(".")
         if f"[{table}]" not in lines:
