@@ -15,7 +15,7 @@ static const char *why(int code)
     switch (code) {
     case E2BIG:
     case EFBIG:
-        return "it is more than any honest image has";
+        return "it exceeds the limit for files of an image";
     case EXDEV:
         return "another file system is mounted there";
     case ETIMEDOUT:

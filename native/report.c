@@ -17,27 +17,36 @@
 
 enum { MAX_LINE = 8192, STAMP = sizeof "2026-11-29T15:24:00Z" };
 
+/* In Python: _REASONS in shim/base/paths.py. */
+static const struct {
+    int error;
+    const char *words;
+} problems[] = {
+    {ENOENT, "it is missing"},
+    {EACCES, "it is not accessible to this user"},
+    {EPERM, "access is not allowed"},
+    {ENOTDIR, "it is not a directory, or lies below a file"},
+    {EISDIR, "it is a directory"},
+    {ELOOP, "its links form a loop"},
+    {ENAMETOOLONG, "the path is too long"},
+    {ENXIO, "it is a socket, or a device without driver"},
+    {EMFILE, "this process has no file descriptor left (EMFILE)"},
+    {ENFILE, "the system has no file descriptor left (ENFILE)"},
+    {ENOSPC, "the file system is full"},
+    {EDQUOT, "the disk quota is used up"},
+    {EROFS, "the file system is read-only"},
+    {EEXIST, "it exists already"},
+    {EIO, "the disk reports an error (EIO)"},
+    {ENOEXEC, "it is not a program for this machine"},
+    {E2BIG, "the command line and the environment are too long"},
+};
+
 const char *problem(int error)
 {
-    switch (error) {
-    case ENOENT:
-        return "it is missing";
-    case ENOTDIR:
-        return "a part of its path is not a directory";
-    case EACCES:
-    case EPERM:
-        return "this user is not allowed to";
-    case ENOEXEC:
-        return "it is not a program for this machine";
-    case E2BIG:
-        return "the command line and the environment are too long";
-    case ELOOP:
-        return "its path is a loop of links";
-    case ENAMETOOLONG:
-        return "its path is too long";
-    default:
-        return strerror(error);
-    }
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+        if (problems[i].error == error)
+            return problems[i].words;
+    return strerror(error);
 }
 
 /*

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 
+# In C: `problems` in native/report.c, for the launcher and the hooks; a test compares the two.
 _REASONS = {
     errno.ENOENT: "it is missing",
     errno.EACCES: "it is not accessible to this user",
@@ -24,8 +25,10 @@ _REASONS = {
     errno.EDQUOT: "the disk quota is used up",
     errno.EROFS: "the file system is read-only",
     errno.EEXIST: "it exists already",
-    errno.EINVAL: "it cannot be the name of a file",  # posix says so of a NUL in it
     errno.EIO: "the disk reports an error (EIO)",
+    errno.ENOEXEC: "it is not a program for this machine",
+    errno.E2BIG: "the command line and the environment are too long",
+    errno.EINVAL: "it cannot be the name of a file",  # Python's own, for a NUL in it
 }
 
 

@@ -741,7 +741,7 @@ def test_a_launcher_that_finds_only_itself_says_so(world: World) -> None:
         ("{bin}/shim", "LOWLEVEL_MISSING", "which is shim itself"),
         ("runc", "LOWLEVEL_MISSING", 'points to "runc"'),
         ("/nowhere/runc", "LOWLEVEL_EXEC", "/nowhere/runc cannot be started: it is missing"),
-        ("{root}/start", "LOWLEVEL_EXEC", "cannot be started: this user is not allowed to"),
+        ("{root}/start", "LOWLEVEL_EXEC", "cannot be started: it is not accessible to this user"),
         ("{root}/script", "LOWLEVEL_EXEC", "cannot be started: the loader that it names is missing"),
         ("{root}/text", "LOWLEVEL_EXEC", "it is not a program for this machine"),
     ],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import errno
 import json
+import os
 import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shim.base import paths
 from shim.hooks._core import ffi, lib
 
 
@@ -69,3 +71,12 @@ def test_no_reason_has_the_words_that_engines_look_for(error: int) -> None:
     reason = ffi.string(lib.problem(error)).decode()
     assert reason
     assert not re.search("no such file or directory|executable file not found|permission denied", reason, re.IGNORECASE)
+
+
+def test_c_and_python_have_the_same_words_for_what_the_system_refuses() -> None:
+    """One was told "this user is not allowed to" by the launcher and "it is not accessible to this user" by create."""
+    in_python = {error: words for error, words in paths._REASONS.items() if error != errno.EINVAL}
+    in_c = {error: ffi.string(lib.problem(error)).decode() for error in errno.errorcode}
+    assert {error: in_c[error] for error in in_python} == in_python
+    others = {error: words for error, words in in_c.items() if error not in in_python}
+    assert {error: words for error, words in others.items() if words != os.strerror(error)} == {}
