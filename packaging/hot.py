@@ -53,6 +53,7 @@ MODULES = (
     "shim.create.rules",
     "shim.create.world",
     "shim.host",
+    "shim.host.file_identity",
     "shim.host.identity",
     "shim.host.nodes",
     "shim.host.trust",

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 NOT_REGULAR = "it is no regular file, and nothing else is replaced"
+_NAMED = 48  # letters of a file's name in that of its temporary file, which has at most 255 bytes, too
 _OUR_DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # open already, for example a pipe of the shell
 
 
@@ -41,7 +42,7 @@ def read(path: str | Path, limit: int = -1) -> bytes:
         return file.read(limit)
 
 
-def write(path: str | Path, data: bytes, *, mode: int = 0o644, keep: bool = True) -> None:
+def write(path: str | Path, data: bytes, *, mode: int = 0o644, keep: bool = True, follow: bool = True) -> None:
     """Write a file anew.
 
     Arguments:
@@ -49,20 +50,23 @@ def write(path: str | Path, data: bytes, *, mode: int = 0o644, keep: bool = True
         data: its content.
         mode: permission bits of a file that is not there yet.
         keep: whether an old file's owner, mode and attributes stay.
+        follow: whether the file that a link leads to is replaced, else the link itself.
     Raises:
         OSError: it could not be written; an old one is still there.
         ValueError: what is there is no regular file (NOT_REGULAR), or the path holds a NUL.
     """
-    old = status(path)  # before the link is followed: /dev/stdout leads to what has no path
-    target = Path(path).resolve()
-    fd, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    # before the link is followed: /dev/stdout leads to what has no path
+    old = status(path) if follow else _regular(path)
+    target = Path(path).resolve() if follow else Path(path)
+    fd, temporary = tempfile.mkstemp(prefix=f".{target.name[:_NAMED]}.", dir=target.parent)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
             if old and keep:
                 _copy_attributes(target, fd)
-                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                made = os.fstat(fd)
+                if (old.st_uid, old.st_gid) != (made.st_uid, made.st_gid):
                     os.fchown(fd, old.st_uid, old.st_gid)
             os.fchmod(fd, old.st_mode & 0o7777 if old and keep else mode)  # last: a change of owner takes bits away
             os.fsync(fd)
@@ -87,6 +91,15 @@ def status(path: str | Path) -> os.stat_result | None:
     if not stat.S_ISREG(found.st_mode):
         raise ValueError(NOT_REGULAR)
     return found
+
+
+def _regular(path: str | Path) -> os.stat_result | None:
+    """The status of a regular file, None for anything else: a link is replaced, a directory refuses that itself."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def sync(directory: Path) -> None:

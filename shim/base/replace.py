@@ -1,20 +1,35 @@
-"""Replace a small file of our own: index, needles, record. HOT.
+"""Replace a small file of our own: index, needles, record, a cache in a bundle. HOT.
 
 Whole or not at all: a temporary file, NAME.PID in the same directory, then rename. Mode 0600 whatever the umask is, no
-link is followed, no fsync: none of these files outlives the boot.
+link is followed, no fsync: none of these files outlives the boot. (shim.base.files writes files of the administrator.)
 """
 
 from __future__ import annotations
 
 import posix
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def replace(path: str, data: bytes) -> None:
-    """Write a file anew.
+    """Write a file anew. Errors as of `put`.
 
     Arguments:
         path: the file; its directory must belong to us alone.
         data: its content.
+    """
+    put(path, lambda fd: _write(fd, data))
+
+
+def put(path: str, fill: Callable[[int], None], mode: int = 0o600) -> None:
+    """Make a file anew by a function that writes it.
+
+    Arguments:
+        path: the file; its directory must belong to us alone.
+        fill: gets the descriptor of the new file; what it raises goes on, with the old file in place.
+        mode: of the file, whatever the umask is.
     Raises:
         OSError: it could not be written; an old one is still there.
         ValueError: a NUL in the path.
@@ -24,16 +39,20 @@ def replace(path: str, data: bytes) -> None:
     fd = posix.open(temporary, flags, 0o600)
     try:
         try:
-            posix.fchmod(fd, 0o600)
-            view = memoryview(data)
-            while view:
-                view = view[posix.write(fd, view) :]
+            posix.fchmod(fd, mode)
+            fill(fd)
         finally:
             posix.close(fd)
         posix.rename(temporary, path)
     except OSError:
         posix.unlink(temporary)
         raise
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[posix.write(fd, view) :]
 
 
 def is_left_over(name: str) -> bool:

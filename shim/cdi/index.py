@@ -23,6 +23,7 @@ import time
 from shim import __version__
 from shim.base import fastjson
 from shim.base.paths import parent
+from shim.host.file_identity import identity
 from shim.host.identity import access_list, is_our_file, is_ours, make_directory
 
 TYPE_CHECKING = False
@@ -93,7 +94,7 @@ class Indexed:
         """Whether every input is what it was, as `look` answers."""
         try:
             inputs, ways = self._header["inputs"], self._header["ways"]
-            return all(identity(path, look) == known for path, known in inputs) and all(
+            return all(state(path, look) == known for path, known in inputs) and all(
                 way(path, look) == known for path, known in ways
             )
         except (ValueError, KeyError, TypeError):
@@ -246,13 +247,12 @@ def _read(fd: int, path: str, look: Look) -> Indexed | None:
     return Indexed(fd, header, start[header_end:names_end], rest)
 
 
-def identity(path: str, look: Look = posix) -> list[int] | None:
-    """What a file or directory is as long as its content is the same; None when there is none."""
+def state(path: str, look: Look = posix) -> list[int] | None:
+    """The identity of a file or directory, which holds as long as its content is the same; None when there is none."""
     try:
-        status = look.stat(path)
+        return list(identity(look.stat(path)))
     except (OSError, ValueError):
         return None
-    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def way(path: str, look: Look = posix) -> list[int] | None:
@@ -280,12 +280,12 @@ class Inputs:
 
     def note(self, path: str) -> None:
         """Take the identity of a path that will be read next, or that is missing."""
-        self._known[path] = identity(path, self._look)
+        self._known[path] = state(path, self._look)
 
     def settled(self) -> list[tuple[str, list[int] | None]] | None:
         """All of them; None when one changed meanwhile, or so shortly before that it could have without a trace."""
         for path, known in self._known.items():
-            if identity(path) != known or (known and max(known[3:]) > self._started - _FRESH_NS):
+            if state(path) != known or (known and max(known[3:]) > self._started - _FRESH_NS):
                 return None
         return list(self._known.items())
 

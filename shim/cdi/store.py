@@ -1,9 +1,8 @@
 """Spec files are written whole or not at all, and only when a reader would take them.
 
 The text is read back by our own reader before anything touches the disk, so a spec that is written is a spec that is
-served. It goes to a temporary file of the same directory (its name has no spec suffix, so no reader takes it up), is
-synced, and is renamed over the old file. Every name is used relative to one descriptor of the directory. A link in the
-place of the file is replaced, never followed.
+served. It is replaced by shim.base.files: its temporary file, in the same directory, has no spec suffix, so no reader
+takes it up. A link in the place of the file is replaced, never followed.
 
 Source: CDI specification, "CDI JSON specification" (file names, suffixes); the reference's WriteSpec and RemoveSpec.
 """
@@ -14,12 +13,13 @@ import errno
 import json
 import os
 import re
-import stat
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shim.base import files
 from shim.base.findings import CdiError, Finding
-from shim.base.paths import clean, reason
+from shim.base.paths import clean, parent, reason
 from shim.cdi import names
 from shim.cdi import spec as reader
 
@@ -76,8 +76,7 @@ def write(
     path = f"{directory.rstrip('/')}/{name}"
     with _refusals(path, "written"):
         _make_directory(directory)
-        with _opened(directory) as directory_fd:
-            _replace(directory_fd, name, data)
+        files.write(path, data, mode=_MODE, follow=False)
     return path
 
 
@@ -95,11 +94,10 @@ def remove(name: str, directory: str) -> bool:
     path = f"{directory.rstrip('/')}/{name}"
     with _refusals(path, "removed"):
         try:
-            with _opened(directory) as directory_fd:
-                os.unlink(name, dir_fd=directory_fd)
-                os.fsync(directory_fd)
+            os.unlink(path)
         except FileNotFoundError:
             return False
+    files.sync(Path(directory))
     return True
 
 
@@ -186,16 +184,6 @@ def _checked_name(name: str) -> str:
     raise CdiError([Finding("SPEC_TARGET", f"the spec file name {name[:300]!a} {wrong}", rule="spec-name")])
 
 
-@contextmanager
-def _opened(directory: str) -> Iterator[int]:
-    """A descriptor of the directory, closed at the end of the block."""
-    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield number
-    finally:
-        os.close(number)
-
-
 def _make_directory(directory: str) -> None:
     """Make the last part of the path if it is missing, with mode 0755 whatever the umask is: specs are public."""
     try:
@@ -211,42 +199,7 @@ def _refusals(path: str, done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        failed = error.filename if "/" in str(error.filename) else path  # a bare name is one in the directory
+        failed = error.filename if error.filename == parent(path) else path  # not the temporary file
         text = f"the spec was not {done}: {failed}: {reason(error)}"
         remedy = _REMEDIES.get(error.errno or 0, "")
         raise CdiError([Finding("SPEC_WRITE", text, remedy, path=path, rule="spec-write")]) from error
-
-
-def _replace(directory: int, name: str, data: bytes) -> None:
-    """Put `data` in the place of the file `name`. Raises OSError; then the old file stands, and nothing is left."""
-    temporary = f".shim-{os.getpid()}-{os.urandom(6).hex()}.tmp"
-    number = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory
-    )
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-            file.flush()
-            _dress(file.fileno(), _old(directory, name))
-            os.fsync(file.fileno())
-        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except BaseException:
-        os.unlink(temporary, dir_fd=directory)
-        raise
-    os.fsync(directory)
-
-
-def _old(directory: int, name: str) -> os.stat_result | None:
-    """The regular file that is going to be replaced."""
-    try:
-        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-    return status if stat.S_ISREG(status.st_mode) else None
-
-
-def _dress(number: int, old: os.stat_result | None) -> None:
-    """Give the new file the owner and the mode of the old one, or 0644 whatever the umask is."""
-    if old is not None and os.geteuid() == 0:  # others cannot give a file away
-        os.fchown(number, old.st_uid, old.st_gid)
-    os.fchmod(number, _MODE if old is None else stat.S_IMODE(old.st_mode) & 0o777)

@@ -17,14 +17,16 @@ import posix
 from shim.base import fastjson
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
+from shim.host.file_identity import identity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from shim.host.file_identity import Identity
+
     Json = dict[str, Any]
-    Identity = tuple[int, int, int, int, int]
 
 MAX_SIZE = 16 * 1024 * 1024
 _MAX_SEARCHED = 64 * 1024 * 1024  # bytes of a larger file in which a request is looked for
@@ -32,11 +34,6 @@ _MAX_TRIES = 100  # each means that another process has replaced the file
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 # O_NONBLOCK: a FIFO in its place must not hold the engine up
 _READ = posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOCTTY
-
-
-def identity(status: posix.stat_result) -> Identity:
-    """What tells a file from any other and from its own later content: device, inode, size, mtime and ctime in ns."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Bundle:

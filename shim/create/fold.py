@@ -21,6 +21,7 @@ import errno
 import posix
 
 from shim.base.paths import clean
+from shim.base.replace import put
 from shim.cdi import edits
 from shim.config.settings import KNOWN
 from shim.create import known_hooks, mounts
@@ -209,23 +210,14 @@ class Container:
 
     def _write_beside(self, hook: core.Hook, call: core.HookCall) -> None:
         """Put the cache into the bundle. Raises OSError."""
-        temporary = f"{self._beside}.{posix.getpid()}"
-        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
-        fd = posix.open(temporary, flags, 0o600)
-        try:
-            try:
-                call.run(
-                    hook.name, self._root, sources=self._sources, covers=self._covers, owner=self._owner, elsewhere=fd
-                )
-                posix.fchown(fd, *self._owner)
-                posix.fchmod(fd, 0o644)
-                self._set_label(fd)
-            finally:
-                posix.close(fd)
-            posix.rename(temporary, self._beside)
-        except OSError:
-            posix.unlink(temporary)
-            raise
+
+        def fill(fd: int) -> None:
+            lent, covers = self._sources, self._covers
+            call.run(hook.name, self._root, sources=lent, covers=covers, owner=self._owner, elsewhere=fd)
+            posix.fchown(fd, *self._owner)
+            self._set_label(fd)
+
+        put(self._beside, fill, mode=0o644)
         self._is_beside = True
 
     def _set_label(self, fd: int) -> None:

@@ -32,7 +32,7 @@ import posix
 
 from shim.base import fastjson
 from shim.base.replace import exists, is_left_over, replace
-from shim.create.bundle import identity
+from shim.host.file_identity import identity
 from shim.host.identity import is_our_file, is_ours, make_directory, run_dir, short_name
 
 TYPE_CHECKING = False

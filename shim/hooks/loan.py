@@ -12,10 +12,10 @@ appended, and the last whole line counts: where a disk is full, the line before 
 from __future__ import annotations
 
 import os
-import stat
 from typing import Any
 
 from shim.base import fastjson
+from shim.host.identity import is_our_file
 
 _FORMAT = 1
 _CAP = 1 << 20
@@ -135,5 +135,4 @@ class Record:
         os.close(self._fd)
 
     def _is_ours(self) -> bool:
-        state = os.fstat(self._fd)
-        return stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
+        return is_our_file(os.fstat(self._fd))

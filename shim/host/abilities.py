@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import posix
 
+from shim.host.file_identity import identity
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.host.look import FileStatus, Reader
@@ -49,7 +51,8 @@ def learn(runtime: str, record: str = RECORD) -> bool:
         OSError: the runtime cannot be read or started, or the record cannot be written.
     """
     import os  # late, like the next: this function is not for the create path
-    import tempfile
+
+    from shim.base import files
 
     line = _line(runtime, posix.stat(runtime))  # before it is asked: a runtime replaced meanwhile is then another one
     able = "\n" not in runtime and _is_elf(runtime) and _features(runtime)
@@ -59,16 +62,8 @@ def learn(runtime: str, record: str = RECORD) -> bool:
         known = [other for other in _read(record) if other.split(" ", 6)[-1] != runtime]
     except (OSError, ValueError):
         known = []
-    fd, temporary = tempfile.mkstemp(dir=directory, prefix=".abilities-")
-    try:
-        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write("\n".join([HEAD, *known, *([line] if able else []), ""]))
-            file.flush()
-            os.fsync(fd)
-        os.rename(temporary, record)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    text = "\n".join([HEAD, *known, *([line] if able else []), ""])
+    files.write(record, text.encode("utf-8", "surrogateescape"), mode=0o600)
     return able
 
 
@@ -94,8 +89,7 @@ def _lines(state: FileStatus, text: str, users: set[int]) -> list[str]:
 
 def _line(runtime: str, state: FileStatus) -> str:
     """How a record says that this very file, behind links, takes network devices."""
-    numbers = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-    return f"netDevices {' '.join(str(number) for number in numbers)} {runtime}"
+    return f"netDevices {' '.join(str(number) for number in identity(state))} {runtime}"
 
 
 def _is_elf(runtime: str) -> bool:

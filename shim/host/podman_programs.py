@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import posix
 
+from shim.host.file_identity import identity
 from shim.host.identity import is_ours, is_rootful
 from shim.host.trust import Trust
 
@@ -156,7 +157,7 @@ def parse(content: str) -> list[Program]:
 
 
 def _identity(status: FileStatus) -> tuple[int, int, int, int]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return identity(status)[:4]  # not the last change of status, which a hard link makes, for example
 
 
 def _counts(file: str, look: Look, trust: Trust) -> bool:

@@ -43,6 +43,21 @@ def test_the_file_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -
     assert (tmp_path / "store/real").read_bytes() == b"new"
 
 
+def test_a_link_is_replaced_itself_where_it_is_not_to_be_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    files.write(tmp_path / "link", b"new", follow=False)
+    assert (tmp_path / "link").read_bytes() == b"new"
+    assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127])
+def test_the_longest_name_has_a_temporary_file_as_well(tmp_path: Path, name: str) -> None:
+    files.write(tmp_path / name, b"new")
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["a FIFO", "a directory"])
 def test_nothing_but_a_file_is_replaced(tmp_path: Path, make: object) -> None:
     assert callable(make)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shim.base.replace import replace
+from shim.base.replace import put, replace
 
 
 @pytest.mark.parametrize("umask", [0, 0o077, 0o777])
@@ -41,3 +41,22 @@ def test_a_directory_in_its_place_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         replace(f"{tmp_path}/index", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+
+def test_a_file_can_be_filled_by_a_function_and_stays_what_it_was_where_that_fails(tmp_path: Path) -> None:
+    path = f"{tmp_path}/cache"
+
+    def one(fd: int) -> None:
+        os.write(fd, b"one")
+
+    put(path, one, mode=0o644)
+    assert (tmp_path / "cache").read_bytes() == b"one"
+    assert (tmp_path / "cache").stat().st_mode & 0o7777 == 0o644
+
+    def fail(fd: int) -> None:
+        os.write(fd, b"half")
+        raise OSError(30, "the image's file system is read-only")
+
+    with pytest.raises(OSError, match="read-only"):
+        put(path, fail)
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"one"]

@@ -141,7 +141,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypa
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for step in ("fsync", "rename", "fchmod"):
+    for step in ("fsync", "replace", "fchmod"):
         with monkeypatch.context() as patch:
             patch.setattr(os, step, full)
             with pytest.raises(

@@ -34,7 +34,7 @@ def read(directory: Path | str, name: str = "needles") -> list[str] | None:
 
 
 def identified(path: Path | str) -> str:
-    """The line of an input, as this moment has it; a second writing of shim.cdi.index.identity."""
+    """The line of an input, as this moment has it; a second writing of shim.host.file_identity."""
     try:
         found = os.stat(path)
     except OSError:
