@@ -303,7 +303,8 @@ def _configured() -> set[str]:
 
 
 def _all_findings(found: Served) -> list[Finding]:
-    return [finding for findings in found.findings.values() for finding in findings]
+    others = [finding for findings in found.findings.values() for finding in findings if finding.id != "SPEC_CONFLICT"]
+    return [*others, *spec_check.conflicts(found)]
 
 
 def _status(findings: Iterable[Finding]) -> int:

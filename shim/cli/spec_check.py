@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.cdi import advice, directories, spec
 from shim.host.trust import Trust
+
+if TYPE_CHECKING:
+    from shim.cdi.types import Served
 
 
 def file(path: str, counting: set[str]) -> list[Finding]:
@@ -53,7 +57,31 @@ def directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
     for entry in sorted(Path(path).iterdir()):
         if entry.name.endswith((".json", ".yaml", ".yml")) and not entry.is_dir():
             checked[str(entry)] = file(str(entry), counting)
-    for name, findings in directories.read((path,)).findings.items():
-        conflicts = [finding for finding in findings if finding.id == "SPEC_CONFLICT"]
-        checked.setdefault(name, []).extend(conflicts)
+    for finding in conflicts(directories.read((path,)), each=True):
+        checked.setdefault(finding.path, []).append(finding)
     return checked
+
+
+_TOLD = 3  # names in the text of a conflict
+
+
+def conflicts(found: Served, *, each: bool = False) -> list[Finding]:
+    """One finding for all devices that the same files define.
+
+    Arguments:
+        found: the devices of directories.
+        each: one for each of these files, not for the first alone.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, paths in found.conflicts.items():
+        groups.setdefault(tuple(paths), []).append(name)
+    findings = []
+    for files, names in groups.items():
+        more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+        devices = f"device {names[0]} is" if len(names) == 1 else f"devices {', '.join(names[:_TOLD])}{more} are"
+        for path in files if each else files[:1]:
+            others = " and by ".join(other for other in files if other != path)
+            them = "it" if len(names) == 1 else "them"
+            text = f"{devices} also defined by {others}, so none of these files serves {them}"
+            findings.append(Finding("SPEC_CONFLICT", text, path=path, rule="conflict"))
+    return findings

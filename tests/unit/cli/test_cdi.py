@@ -237,6 +237,23 @@ def test_d3_a_name_that_ends_in_yml_was_passed_over_without_a_word(shim: Any, tr
     assert "WARNING SPEC_NAME" in done.stderr
 
 
+def test_b23_devices_that_the_same_files_define_are_one_finding(shim: Any, trusted_path: Path) -> None:
+    """Two generations of a spec for 8 GPUs gave 34 findings, two for each of 17 names."""
+    devices = [{"name": str(name), "containerEdits": {"env": ["A=b"]}} for name in range(17)]
+    text = json.dumps({"cdiVersion": "0.6.0", "kind": "v.example/gpu", "devices": devices})
+    specs = _write(trusted_path, a=text, b=text)
+    a, b = specs / "a.yaml", specs / "b.yaml"
+    names = "devices v.example/gpu=0, v.example/gpu=1, v.example/gpu=2 and 14 more are also defined by"
+    found = json.loads(shim("cdi", "validate", specs, "-o", "json").stdout)
+    told = {path: [one["text"] for one in findings] for path, findings in found.items()}
+    assert told == {
+        str(path): [f"{names} {other}, so none of these files serves them"] for path, other in ((a, b), (b, a))
+    }
+    listed = json.loads(shim("cdi", "list", "--spec-dir", specs, "-o", "json").stdout)
+    assert [one["text"] for one in listed["findings"]] == told[str(a)]
+    assert len(listed["conflicts"]) == 17
+
+
 def test_validate_says_that_a_file_is_missing(shim: Any, trusted_path: Path) -> None:
     done = shim("cdi", "validate", trusted_path / "none.yaml")
     assert done.returncode == 1
