@@ -74,7 +74,7 @@ def test_a_narrow_terminal_cuts_no_name(launcher: Path, trusted_path: Path) -> N
         assert word in done.stdout
 
 
-@pytest.mark.parametrize("words", [("cdi", "list"), ("version",), ("help", "cdi"), ("cdi", "list", "-o", "json")])
+@pytest.mark.parametrize("words", [("cdi", "list", "-v"), ("version",), ("help", "cdi"), ("cdi", "list", "-o", "json")])
 def test_output_that_cannot_be_written_is_told_in_one_line(launcher: Path, words: tuple[str, ...]) -> None:
     """On a full disk there was a traceback, and exit status 120."""
     with Path("/dev/full").open("w") as full:
