@@ -157,7 +157,7 @@ def current(host: Host, registry: Registry, path: str) -> str:
         CdiError: LOWLEVEL_MISSING.
     """
     found = registry.low_level or _instead(host, registry, path)
-    if found and _is_same(host, found, path):
+    if found and host.is_same_file(found, path):
         found = becomes(host, found)
     elif vendors.is_program(found):
         found = _program(host, path, *vendors.low_level_names(host, found))
@@ -207,7 +207,7 @@ def _program(host: Host, path: str, *names: str) -> str:
     for name in names:
         is_other = "/" in name or name.startswith("shim")  # the search would take shim for runc
         found = host.find(name) if is_other else searched(host, path, name)
-        if found and not _is_same(host, found, path):
+        if found and not host.is_same_file(found, path):
             return found
     return ""
 
@@ -220,13 +220,6 @@ def _named(host: Host, path: str, low_level: str) -> str:
         text = f"--low-level {low_level}: there is no such runtime; there are {there}"
         raise CdiError([Finding("LOWLEVEL_MISSING", text, "install it, or name one that is there")])
     return found
-
-
-def _is_same(host: Host, one: str, other: str) -> bool:
-    try:
-        return host.real(one).samefile(host.real(other))
-    except OSError:
-        return False
 
 
 def is_launcher(host: Host, path: str) -> bool:

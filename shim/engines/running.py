@@ -70,7 +70,7 @@ def of_shims(host: Host, is_of: Callable[[str], bool]) -> list[Container]:
     bundles = []
     for tasks in dict.fromkeys(parent(shim.cwd) for shim in shims if is_of(shim.option("-namespace"))):
         for path in host.glob(f"{tasks}/*/init.pid"):
-            pid = (host.read(path) or b"").decode("ascii", "replace").strip()
+            pid = host.text(path)
             if pid.isdecimal() and host.exists(f"/proc/{pid}"):
                 bundles.append((parent(path), parent(path).rpartition("/")[2]))
     return _readable(host, bundles)

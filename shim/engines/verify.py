@@ -106,7 +106,7 @@ def _low_level(host: Host, registry: Registry, name: str) -> Iterator[Finding]:
         used = launcher.current(host, registry, runtime.path)
     except CdiError:
         return
-    if host.real(used).resolve() != host.real(becomes).resolve():
+    if not host.is_same_file(used, becomes):
         text = f"{runtime.path} becomes {becomes}, but the engine's default runtime is {used}"
         yield Finding("LOWLEVEL_MISMATCH", text, path=link)
 
@@ -132,7 +132,6 @@ def _restart(
 
 def _selinux(host: Host) -> Iterator[Finding]:
     """Labels of containers may not use the devices of others, unless a boolean lets them (container_selinux(8))."""
-    allowed = (host.read(_USE_DEVICES) or b"").split()
-    if (host.read(_ENFORCING) or b"").strip() == b"1" and allowed[:1] == [b"0"]:
+    if host.text(_ENFORCING) == "1" and host.text(_USE_DEVICES)[:1] == "0":
         text = "SELinux is enforcing, and containers may not use devices: container_use_devices is off"
         yield Finding("SELINUX_DEVICES", text, path=_USE_DEVICES)

@@ -1,7 +1,8 @@
-"""What the machine says to the engines' modules: files, programs, daemons that run. The only door to it.
+"""Host: a machine's files, links, programs and processes. Modules that are not hot reach the machine through it alone.
 
-A test gives a root of its own, and says which daemons run. `with_files` is the same machine with other files, so that
-what a change would come to is read by the very code that reads what is there.
+The fake is the same class: a test gives a directory as the root, the files, links and processes that are to be taken as
+there, and no program is started. `with_files` is the same machine with other files, so that the result of a change is
+read by the code that reads what is there. Paths are those of the machine, absolute.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from shim.host.trust import Trust
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from shim.host.look import Look
+
 _TIMEOUT = 20  # seconds for a program that is asked something
 _LARGEST = 4 * 1024 * 1024  # bytes of a configuration file
 
@@ -34,11 +37,11 @@ class Daemon:
 
     Attributes:
         pid: its number.
-        argv: its command line.
+        argv: its command line; the first word is the path of its program.
         started: when, in seconds since 1970.
         cwd: its working directory, to which paths on the command line are relative.
         path: its PATH, "" when unknown.
-        user: whose it is, a user id of the machine.
+        user: its user, a user id of the machine.
     """
 
     pid: int
@@ -58,14 +61,16 @@ class Daemon:
 
 
 class Host:
-    """The machine.
+    """A machine.
 
     Arguments:
-        root: where its files lie, "/" for the machine we run on. Elsewhere no program is started.
-        files: path -> content of files that are to be taken as read; None for one that shall be missing.
-        daemons: the processes that run; found in /proc when not given.
-        user: who asks, an effective uid; our own when not given, 0 below another root.
-        environment: of who asks; our own when not given, empty below another root.
+        root: the directory that holds its files, "/" for the machine that this process runs on. Below another one no
+            program is started.
+        files: path -> content of files that are to be taken as read; None for one that is to be missing.
+        daemons: the processes that run; found in /proc when not given, none below another root.
+        user: an effective uid of the machine, for which questions about users are answered; by default that of this
+            process, 0 below another root.
+        environment: of that user; by default that of this process, empty below another root.
         links: path -> target of links that are to be taken as there.
     """
 
@@ -92,7 +97,7 @@ class Host:
         return Host(self.root, {**self._files, **files}, self._daemons, self.user, self.environment, every)
 
     def real(self, path: str) -> Path:
-        """Where a file of the machine lies for us."""
+        """The path by which this process reaches a file of the machine, for writing it."""
         return Path(self.root + path) if self.root != "/" else Path(path)
 
     def read(self, path: str) -> bytes | None:
@@ -115,6 +120,18 @@ class Host:
             raise CdiError([Finding("ENGINE_CONFIG_UNREADABLE", text, path=path)])
         return data
 
+    def text(self, path: str) -> str:
+        """The text of a small file without white space around it, as in /sys and /proc; "" where it cannot be read."""
+        try:
+            return (self.read(path) or b"").decode("utf-8", "replace").strip()
+        except CdiError:
+            return ""
+
+    @property
+    def look(self) -> Look:
+        """What lies at a path of the machine, for shim.host.trust and shim.host.nodes; not what `with_files` gave."""
+        return _Look(self)
+
     def objection(self, path: str) -> str:
         """Why others than root, and than us, can change a file or a directory above it, "" when they cannot.
 
@@ -122,7 +139,7 @@ class Host:
             path: as the machine sees it; one that is missing can be changed by nobody.
         """
         try:
-            return Trust(look=_Below(self)).objection(path)
+            return Trust(look=self.look).objection(path)
         except (OSError, ValueError):
             return ""
 
@@ -160,6 +177,13 @@ class Host:
         except (OSError, ValueError):
             return None
 
+    def is_same_file(self, path: str, other: str) -> bool:
+        """Whether two paths lead to one file; False where one of them leads nowhere."""
+        try:
+            return self.real(path).samefile(self.real(other))
+        except OSError:
+            return False
+
     def is_overlaid(self, path: str) -> bool:
         """Whether `with_files` gave this file its content."""
         return path in self._files
@@ -192,12 +216,12 @@ class Host:
         return ""
 
     def ask(self, *argv: str) -> str | None:
-        """What a program of the host says, None when it fails, is missing, or this is not the machine we run on."""
+        """The output of a program of the machine, None when it fails, is missing, or root is not "/"."""
         done = self._run(*argv)
         return done.stdout.decode("utf-8", "replace") if done and done.returncode == 0 else None
 
     def refusal(self, *argv: str) -> str:
-        """What a program of the host says on standard error when it fails; "" when it succeeds or cannot be asked."""
+        """The standard error of a program of the machine that fails; "" when it succeeds, or is not started."""
         done = self._run(*argv)
         return done.stderr.decode("utf-8", "replace").strip() if done and done.returncode else ""
 
@@ -228,7 +252,7 @@ class Host:
 
 
 def _processes() -> Iterator[Daemon]:
-    """The processes of proc(5) whose word counts: those of root and our own, each of a program that is trusted.
+    """The processes of proc(5) that count: those of root and our own, each of a program that is trusted.
 
     A command line can say anything. A container may run a `containerd` of its own with a `--config` of its choice, and
     so may another user; what it names would be asked and written to as root.
@@ -252,8 +276,8 @@ def _processes() -> Iterator[Daemon]:
         yield Daemon(int(entry.name), (program, *argv[1:]), started, *_surroundings(entry), user)
 
 
-class _Below:
-    """The files of a machine below its root, as shim.host.trust asks for them."""
+class _Look:
+    """Answers what lies at a path of a machine, see shim.host.look.Look."""
 
     def __init__(self, host: Host) -> None:
         self._real = host.real

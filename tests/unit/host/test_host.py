@@ -1,9 +1,10 @@
-"""What the machine says to the engines' modules, and whose word counts."""
+"""A machine, and its fake: a directory, with files, links and processes that are to be taken as there."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from shim.base.findings import CdiError
 from shim.host.host import Daemon, Host
+from shim.host.nodes import node_of
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -146,3 +149,98 @@ def test_a_pattern_stays_in_its_directory_and_sees_files_to_come(tmp_path: Path)
         (tmp_path / name).write_text("")
     host = Host(str(tmp_path)).with_files({"/d/new.toml": b"", "/d/a.toml": None})
     assert host.glob("/d/*.toml") == ["/d/b.toml", "/d/new.toml"]
+
+
+# --- files: below a directory as on the machine itself ------------------------------------------------------------
+
+
+@pytest.fixture
+def tree(trusted_path: Path) -> Path:
+    """The files of a machine, below a directory that root alone can write."""
+    for name, text in {"etc/a": "one\n", "sys/size": " 42 \n", "usr/bin/tool": "", "bin/other": ""}.items():
+        (trusted_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (trusted_path / name).write_text(text)
+    (trusted_path / "usr/bin/tool").chmod(0o755)
+    (trusted_path / "etc/link").symlink_to("a")
+    (trusted_path / "etc/dangling").symlink_to("/etc/none")
+    return trusted_path
+
+
+def test_files_are_read_below_the_root(tree: Path) -> None:
+    host = Host(str(tree))
+    assert (host.read("/etc/a"), host.read("/etc/link"), host.read("/etc/none")) == (b"one\n", b"one\n", None)
+    assert (host.readlink("/etc/link"), host.readlink("/etc/a")) == ("a", None)
+    assert [host.exists(path) for path in ("/etc/a", "/etc", "/etc/dangling")] == [True, True, False]
+    assert host.modified("/etc/a") == (tree / "etc/a").stat().st_mtime
+    assert host.modified("/etc/none") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("/sys/size", "42"), ("/etc/none", ""), ("/etc", ""), ("/etc/dangling", ""), ("/etc/a\0", "")],
+    ids=["a number of the kernel", "nothing", "a directory", "a link to nothing", "what can be no path"],
+)
+def test_a_small_text_is_empty_where_there_is_none(tree: Path, path: str, expected: str) -> None:
+    assert Host(str(tree)).text(path) == expected
+
+
+def test_what_is_no_file_or_too_large_is_an_error_and_not_taken_for_missing(tree: Path) -> None:
+    os.mkfifo(tree / "etc/fifo")
+    with (tree / "etc/large").open("wb") as file:
+        file.truncate((4 << 20) + 1)
+    for path in ("/etc", "/etc/fifo", "/etc/large"):
+        with pytest.raises(CdiError) as caught:
+            Host(str(tree)).read(path)
+        assert (caught.value.findings[0].id, caught.value.findings[0].path) == ("ENGINE_CONFIG_UNREADABLE", path)
+
+
+def test_one_file_with_two_paths_is_the_same(tree: Path) -> None:
+    host = Host(str(tree))
+    assert host.is_same_file("/etc/a", "/etc/link")
+    assert not host.is_same_file("/etc/a", "/sys/size")
+    assert not host.is_same_file("/etc/a", "/etc/dangling")
+
+
+def test_trust_and_nodes_look_through_it(tree: Path) -> None:
+    """Judged by the paths of the machine: those of the directory above the root do not count."""
+    host = Host(str(tree))
+    assert node_of(host.look.lstat("/etc/a"))[0] == "", "no device"
+    assert stat.S_ISLNK(host.look.lstat("/etc/link").st_mode)
+    assert host.objection("/etc/a") == ""
+    (tree / "etc/a").chmod(0o666)
+    assert "/etc/a" in host.objection("/etc/a")
+    assert str(tree) not in host.objection("/etc/a")
+
+
+def test_programs_are_found_where_they_can_be_executed(tree: Path) -> None:
+    host = Host(str(tree), environment={"PATH": "/bin:relative"})
+    assert host.find("none", "tool") == "/usr/bin/tool"
+    assert host.find("other") == "", "it has no mode to execute"
+    (tree / "bin/other").chmod(0o755)
+    assert host.find("other") == "/bin/other"
+    assert host.find("/usr/bin/tool") == "/usr/bin/tool"
+    (tree / "bin/tool").hardlink_to(tree / "usr/bin/tool")
+    assert host.every("tool") == ["/usr/bin/tool"], "each file once"
+
+
+def test_no_program_of_another_root_is_started(tree: Path) -> None:
+    (tree / "usr/bin/tool").write_text("#!/bin/sh\necho 1.2.3\n")
+    host = Host(str(tree))
+    assert (host.ask("/usr/bin/tool"), host.refusal("/usr/bin/tool"), host.version("/usr/bin/tool")) == (None, "", ())
+    assert host.daemons("tool") == []
+    assert Host().ask(str(tree / "usr/bin/tool")) == "1.2.3\n", "positive control"
+
+
+def test_files_and_links_to_come_are_there_and_others_are_what_they_were(tree: Path) -> None:
+    host = Host(str(tree)).with_files({"/etc/a": None, "/etc/new": b"two"}, {"/etc/link": "new"})
+    assert (host.read("/etc/a"), host.exists("/etc/a"), host.read("/etc/new")) == (None, False, b"two")
+    assert host.readlink("/etc/link") == "new"
+    assert (host.is_overlaid("/etc/new"), host.is_overlaid("/sys/size"), host.text("/sys/size")) == (True, False, "42")
+    assert not (tree / "etc/new").exists()
+
+
+def test_processes_can_be_given() -> None:
+    older, newer = Daemon(9, ("/usr/bin/x", "-c", "/c"), 1.0), Daemon(7, ("x", "--config=/d"), 2.0)
+    host = Host("/nonexistent", daemons=[newer, older, Daemon(8, ("/usr/bin/y",), 0.0)])
+    assert host.daemons("x") == [older, newer], "the oldest first"
+    assert [one.option("-c", "--config") for one in (older, newer)] == ["/c", "/d"]
