@@ -11,6 +11,7 @@ from pathlib import Path
 
 import ownmachine
 import pytest
+from packagecopy import copy_package
 
 import shim
 
@@ -61,13 +62,9 @@ def modules() -> Path:
 
 
 @pytest.fixture
-def copied(trusted_path: Path, modules: Path) -> Path:
-    """A copy of the installed package, to be damaged, where root alone can write; with what reads its configuration."""
-    shutil.copytree(modules / "shim", trusted_path / "shim")
-    if sys.version_info < (3, 11):  # tomli, and the library that its wheel is compiled into
-        for path in (modules / "tomli", *modules.glob("*__mypyc*.so")):
-            (trusted_path / path.name).symlink_to(path)
-    return trusted_path
+def copied(trusted_path: Path) -> Path:
+    """A directory with a copy of the installed package, where root alone can write."""
+    return copy_package(trusted_path).parent
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from packagecopy import copy_package
 from unit.create.test_hot import _table
 from unit.create.test_imports import HOT
 
@@ -50,7 +50,7 @@ class Scene:
 
     def __init__(self, directory: Path) -> None:
         self.tree, self.log, self.config = directory / "shim", directory / "log", directory / "config.json"
-        shutil.copytree(TREE, self.tree, ignore=shutil.ignore_patterns("__pycache__", "engines", "cli"))
+        copy_package(directory, "__pycache__", "engines", "cli")
         (directory / "cdi").mkdir()
         (directory / "cdi/gpu.json").write_text(json.dumps(SPEC))
         self.settings = directory / "config.toml"
