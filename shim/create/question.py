@@ -192,9 +192,12 @@ def changes(before: Json, after: Json) -> list[Json]:
         {"path": way to a member, "value": what it becomes}, without "value" for a member that goes.
     """
     found: list[Json] = []
+    is_new = before.get("process") is None and after.get("process") is not None
+    if is_new:  # as a whole: it holds what every process must have (shim.cdi.edits)
+        found.append({"path": ["process"], "value": after["process"]})
     for way in _EDITED:
         old, new = _at(before, way), _at(after, way)
-        if old is new:
+        if old is new or (is_new and way[0] == "process"):
             continue
         if way == _HOOKS and isinstance(old or {}, dict) and isinstance(new, dict):
             found += _stages(old or {}, new)

@@ -92,6 +92,15 @@ def test_b12_a_bundle_keeps_what_an_earlier_create_was_asked_for(scene: Scene) -
         assert _env(scene) == env
 
 
+def test_a_process_that_a_config_lacks_is_made_as_a_whole(scene: Scene) -> None:
+    """Its environment alone came: a decision names what changes, and what a new process must hold was not named."""
+    for given in ({}, {"process": None}):
+        scene.write({**ASKING, **given})
+        assert scene.create().returncode == 0
+        process = json.loads(scene.config.read_text())["process"]
+        assert process == {"user": {"uid": 0, "gid": 0}, "cwd": "", "env": ["GPU=0"]}
+
+
 UNASKED: dict[str, Any] = {
     "nothing asks": {},
     "a sandbox with its pod's annotation": {"annotations": {**ASKING["annotations"], **SANDBOX}},
