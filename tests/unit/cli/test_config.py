@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,12 @@ def test_default_is_a_file_that_changes_nothing(shim: Any, trusted_path: Path) -
     plain = trusted_path / "plain.toml"
     plain.write_text(done.stdout)
     assert set(reader.read(str(plain)).origins.values()) == {"default"}
+
+
+def test_default_names_a_document_that_is_there(shim: Any) -> None:
+    """It named docs/reader.md: a module was renamed, and its name in this text with it."""
+    (document,) = re.findall(r"docs/\S+[.]md", shim("default").stdout)
+    assert (Path(__file__).parent.parent.parent.parent / document).is_file()
 
 
 def test_default_uncommented_says_the_defaults_and_explains_every_key(shim: Any, trusted_path: Path) -> None:
