@@ -16,6 +16,7 @@ BIN := $(VENV)/bin
 VECTORS ?= tests/conformance/vectors
 PYTEST ?=
 BENCH ?=
+PINS ?=
 
 # The oldest Python that is supported, for `make test-python`; "" where there is none with headers
 OLDEST := $(shell for python in python3.10 $$HOME/.pyenv/versions/3.10.*/bin/python3.10; do \
@@ -28,6 +29,7 @@ OTHER_TESTS := tests/conformance $(filter-out %/native %/__pycache__,$(wildcard 
 
 # For `make fuzz`: seconds for each target, and which targets
 SECONDS := 30
+NIGHTLY_SECONDS := 300
 FUZZ ?=
 
 PLACE := $(PYTHON) -I -S -B packaging/install.py
@@ -90,6 +92,14 @@ format: $(VENV)/tools ## let ruff and clang-format arrange imports and lines
 conformance: $(VENV)/installed ## compare the library with the reference's answers (VECTORS=DIR)
 	@cd tests && ../$(BIN)/python3 -m conformance "$(abspath $(VECTORS))"
 
+pins: need-test $(VENV)/tools $(VENV)/installed ## compare what this build does with what commit 6022cb0 did (PINS='bundles/*' for some cases)
+	@cd tests && ../$(BIN)/python3 -m pins check $(foreach pattern,$(PINS),'$(pattern)')
+
+# No pytest option of its own but -m: what a test needs to be nightly is the marker
+nightly: pins need-test $(VENV)/tools $(VENV)/installed ## what is too long for `make test`: all pins, long fuzzing (NIGHTLY_SECONDS=300), tests marked nightly
+	@$(MAKE) fuzz SECONDS=$(NIGHTLY_SECONDS)
+	$(BIN)/pytest -m nightly $(PYTEST) || test $$? = 5  # 5: there is no such test
+
 bench: need-test $(VENV)/installed ## measure: ratios to a program that returns at once (T) and to `python3 -I -S -c pass` (P); BENCH=hooks for one group
 	@cd tests && ../$(BIN)/python3 -m bench $(BENCH)
 
@@ -103,7 +113,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall dist deb lock dev lint format conformance bench fuzz sanitize clean
+.PHONY: help run test install uninstall dist deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 

@@ -35,6 +35,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         raise pytest.UsageError("the tests must import the installed package: run them by `make test`")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is too long for `make test` is no part of a run, unless `-m` names it, as `make nightly` does."""
+    if "nightly" in config.option.markexpr:
+        return
+    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A skipped test is a failure in CI: everything that the tests need is installed there."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
