@@ -3,10 +3,10 @@
     podman ── config.json ──> `shim hook precreate` ── config.json ──> podman ──> runc
 
 So podman users get their devices without another runtime: a file in a hooks directory names this hook, with the
-annotations that it is for (docs/precreate.json). The recipe, its rules and its errors are those of create. What differs
+annotations that it is for (docs/podman-precreate.json). Recipe, rules and errors are those of create. What differs
 comes from not being the runtime:
 
-    folding   is left out: nobody says which low-level runtime will come, or where the bundle will be.
+    folding   is left out: neither the low-level runtime nor the bundle is known yet.
     exec      there is no record, since config.json is written later and by podman: `podman exec` does not see the
               variables of the device.
     errors    podman 4 shows the exit status alone, so the reason stands in the log (shim.create.log), too.
