@@ -38,7 +38,7 @@ static void lines(const char *path, const char *word, const char *const wanted[]
 
 static void descriptors(void)
 {
-    static const char *const wanted[] = { "flags:", NULL };
+    static const char *const wanted[] = {"flags:", NULL};
     for (int number = 0; number < 256; number++) {
         char link[64], target[4096], text[4200];
         snprintf(link, sizeof link, "/proc/self/fd/%d", number);
@@ -64,7 +64,7 @@ static void content(const char *word, FILE *file)
 
 int main(int argc, char *argv[], char *environment[])
 {
-    static const char *const wanted[] = { "Umask:", "SigBlk:", "SigIgn:", NULL };
+    static const char *const wanted[] = {"Umask:", "SigBlk:", "SigIgn:", NULL};
     char path[4096] = "";
     if (readlink("/proc/self/exe", path, sizeof path - 1) > 0 && strstr(path, "/quiet/"))
         return 0;
