@@ -1,4 +1,4 @@
-"""How `shim runtime` tells what it did and what it found: plain values for JSON and YAML, text for people."""
+"""The output of `shim runtime`: plain values for JSON and YAML, text for people."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from shim.engines import manifest as manifests
 from shim.engines import verify as verifier
 
 if TYPE_CHECKING:
-    from shim.engines.configure import Order, Outcome
+    from shim.engines.configure import Options, Outcome
     from shim.engines.contract import Engine
     from shim.engines.model import Registry
     from shim.host.host import Host
 
 
-def outcome_document(outcome: Outcome, order: Order) -> dict[str, Any]:
-    """What was done, or would be, as plain values."""
+def outcome_document(outcome: Outcome, options: Options) -> dict[str, Any]:
+    """What was changed, or would be, as plain values."""
     files = [{"path": path, "diff": _diff(outcome, path)} for path in outcome.after]
     link = {"path": outcome.link, "before": outcome.linked, "after": outcome.low_level or None}
     return {
         "engine": outcome.location.engine,
-        "name": order.name,
-        "changed": outcome.changed and not order.dry_run,
+        "name": options.name,
+        "changed": outcome.changed and not options.dry_run,
         "files": files,
         **({"link": link} if outcome.link else {}),
         **({"lost_requests": [lost.to_json() for lost in outcome.lost]} if outcome.lost else {}),
@@ -34,20 +34,20 @@ def outcome_document(outcome: Outcome, order: Order) -> dict[str, Any]:
     }
 
 
-def show_outcome(outcome: Outcome, order: Order) -> None:
-    """Print what was done; of a dry run the diff."""
+def show_outcome(outcome: Outcome, options: Options) -> None:
+    """Print what was changed; of a dry run the diff."""
     engine = outcome.location.engine
     if not outcome.changed:
         click.echo(f"{engine}: nothing to change")
     for path, data in outcome.after.items():
-        if order.dry_run:
+        if options.dry_run:
             click.echo(_diff(outcome, path), nl=False)
         else:
             click.echo(f"{engine}: {path} {'removed' if data is None else 'written'}")
     if outcome.link:
         arrow = f"{outcome.link} -> {outcome.low_level}" if outcome.low_level else f"{outcome.link} removed"
-        before = f" (it led to {outcome.linked})" if outcome.linked else ""
-        click.echo(f"{engine}: {'would be: ' * order.dry_run}{arrow}{before}")
+        before = f" (before: {outcome.linked})" if outcome.linked else ""
+        click.echo(f"{engine}: {'would be: ' * options.dry_run}{arrow}{before}")
 
 
 def _diff(outcome: Outcome, path: str) -> str:
@@ -61,7 +61,7 @@ def _text(data: bytes | None) -> str:
 
 
 def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: str, file: str) -> dict[str, Any]:
-    """What `verify` knows of one engine, as plain values.
+    """The report of `verify` on one engine, as plain values.
 
     Arguments:
         name: the runtime.
@@ -91,7 +91,7 @@ def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: 
 
 
 def _registration(registry: Registry, name: str) -> dict[str, Any]:
-    """The five facts of a registration, as the files say them; null for what they do not say."""
+    """The five facts of a registration, as the files have them; null for what they leave open."""
     found = registry.runtimes.get(name)
     return {
         "config_version": registry.config_version or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,7 @@ from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
 from shim.engines import launcher, table, undo_records
 from shim.engines import manifest as manifests
-from shim.engines.configure import Order, Outcome
+from shim.engines.configure import Options, Outcome
 from shim.host.host import Host
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def runtime() -> None:
 )
 @click.option("--set-as-default", is_flag=True, help="Make it the default runtime, for every container of the engine.")
 @click.option("--enable-cdi", is_flag=True, help="Switch on the engine's own CDI support as well.")
-@click.option("--hook", is_flag=True, help="podman: register the precreate hook in place of a runtime.")
+@click.option("--hook", is_flag=True, help="podman: register the precreate hook instead of a runtime.")
 @_dry_run_option
 @format_option
 def configure(
@@ -93,8 +93,8 @@ def configure(
     """Register shim with an engine, under a name of its own; the default runtime stays what it is.
 
     Only our keys are written; comments, order and everything else stay. The options of the runtime that the engine uses
-    now are copied, and that runtime is the one that shim becomes (/etc/shim/low-level). `remove` gives back what was
-    there. Once more changes nothing. Where it is refused or does not hold, nothing is changed and the status is 1.
+    now are copied, and shim executes that runtime (/etc/shim/low-level). `remove` restores what was there. A second
+    time nothing changes. Where it is refused, or the result has a new fault, nothing is changed and the status is 1.
 
     \b
     Examples:
@@ -108,7 +108,7 @@ def configure(
         names = " or ".join(name for name, one in table.ENGINES.items() if one.has_hooks)
         raise click.UsageError(f"--hook goes with --engine {names}: no other engine has precreate hooks")
     path = str(Path(path).absolute()) if path else ""
-    order = Order(
+    options = Options(
         name=name,
         path=path or _installed(),
         fixed=bool(path),
@@ -120,7 +120,7 @@ def configure(
         hook=hook,
         dry_run=dry_run,
     )
-    _each(engine, lambda host, one: recipe.configure(host, one, order), order, form)
+    _each(engine, lambda host, one: recipe.configure(host, one, options), options, form)
 
 
 @runtime.command()
@@ -133,7 +133,7 @@ def configure(
 def remove(engine: str, name: str, config: str, drop_in: str, dry_run: bool, form: str) -> None:
     """Take shim out of an engine's configuration again.
 
-    A file that nobody changed since gets back the bytes that it had. In one that was changed only our keys go.
+    A file that was not changed since gets its former bytes. In one that was changed only our keys are removed.
 
     \b
     Examples:
@@ -141,8 +141,8 @@ def remove(engine: str, name: str, config: str, drop_in: str, dry_run: bool, for
       shim runtime remove
     """
     _check_words(engine, config, drop_in)
-    order = Order(name=name, config=_absolute(config), drop_in=_absolute(drop_in), dry_run=dry_run)
-    _each(engine, lambda host, one: recipe.remove(host, one, order), order, form)
+    options = Options(name=name, config=_absolute(config), drop_in=_absolute(drop_in), dry_run=dry_run)
+    _each(engine, lambda host, one: recipe.remove(host, one, options), options, form)
 
 
 @runtime.command()
@@ -153,7 +153,7 @@ def remove(engine: str, name: str, config: str, drop_in: str, dry_run: bool, for
 @click.option("--manifest", default="", metavar="FILE", help="Check this RuntimeClass or Pod as well; - for stdin.")
 @format_option
 def verify(engine: str, name: str, config: str, drop_in: str, manifest: str, form: str) -> None:
-    """Say whether the runtime will work: what is registered, and every fault by its id with the remedy.
+    """Report whether the runtime will work: what is registered, and every fault by its id with the remedy.
 
     The exit status is 1 where there is a finding of level ERROR. JSON and YAML are a list of engines.
 
@@ -238,9 +238,10 @@ def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
 # --- configure and remove ---------------------------------------------------------------------------------------------
 
 
-def _each(engine: str, act: Callable[[Host, Engine], Outcome], order: Order, form: str) -> None:
-    """Do it for each engine, and tell; a refusal of one does not keep the others from their turn."""
-    host, told, failed = Host(), [], False
+def _each(engine: str, act: Callable[[Host, Engine], Outcome], options: Options, form: str) -> None:
+    """Do it for each engine, and print the results; a refusal of one does not stop the others."""
+    host, failed = Host(), False
+    documents: list[dict[str, Any]] = []
     engines = _chosen(host, engine)
     for one in engines:
         try:
@@ -248,7 +249,8 @@ def _each(engine: str, act: Callable[[Host, Engine], Outcome], order: Order, for
         except CdiError as error:
             left_out = engine == "auto" and len(engines) > 1 and _is_without_cri(error)
             failed |= not left_out
-            told.append({"engine": one.name, "changed": False, "findings": [each.to_json() for each in error.findings]})
+            findings = [finding.to_json() for finding in error.findings]
+            documents.append({"engine": one.name, "changed": False, "findings": findings})
             if form == "table" and left_out:
                 click.echo(f"{one.name}: left out, its CRI plugin is switched off: it works for another engine")
             elif form == "table":
@@ -256,17 +258,17 @@ def _each(engine: str, act: Callable[[Host, Engine], Outcome], order: Order, for
                 show_findings(error.findings)
             continue
         failed |= any(finding.level == ERROR for finding in outcome.findings)
-        told.append(registration.outcome_document(outcome, order))
+        documents.append(registration.outcome_document(outcome, options))
         if form == "table":
-            registration.show_outcome(outcome, order)
+            registration.show_outcome(outcome, options)
             show_findings(outcome.findings)
     if form != "table":
-        show_document(told, form)
+        show_document(documents, form)
     sys.exit(failed)
 
 
 def _is_without_cri(error: CdiError) -> bool:
-    """Whether it is containerd as docker's packages bring it, which no kubelet speaks to."""
+    """Whether it is containerd as docker's packages bring it, which no kubelet uses."""
     return {finding.id for finding in error.findings} == {"CRI_DISABLED"}
 
 
@@ -290,12 +292,12 @@ def _chosen(host: Host, engine: str) -> Sequence[Engine]:
 
 
 def _registered(host: Host, engine: str, name: str) -> Sequence[Engine]:
-    """Of the engines that are there, those that know the runtime; all, where none does."""
-    every = _chosen(host, engine)
-    return [one for one in every if _knows(host, one, name)] or every
+    """Of the engines that are there, those that have the runtime; all, where none has it."""
+    engines = _chosen(host, engine)
+    return [engine for engine in engines if _has(host, engine, name)] or engines
 
 
-def _knows(host: Host, engine: Engine, name: str) -> bool:
+def _has(host: Host, engine: Engine, name: str) -> bool:
     try:
         location = engine.locate(host)
         return (
@@ -314,7 +316,7 @@ def _check_words(engine: str, config: str, drop_in: str) -> None:
 def _installed() -> str:
     path = launcher.installed()
     if not path:
-        raise click.UsageError("where the launcher of this installation lies is not known: name it with --path")
+        raise click.UsageError("the launcher of this installation is not found: name it with --path")
     return path
 
 

@@ -1,17 +1,20 @@
-"""Engines: containerd, CRI-O, docker and podman learn of the runtime `shim`, and forget it again.
+"""Engines: shim is registered as a runtime of containerd, CRI-O, docker and podman, verified, and removed again.
 
-One module an engine, each with the same functions (`model.Engine`): where its configuration lies, what that says, which
-keys register a runtime, what is wrong with it. They describe edits as keys and values and write nothing. The rest is
-common to all:
+One package an engine, with a subclass of `contract.Engine`: where its configuration is, what that means, which keys
+register a runtime, what is wrong with it. They describe edits as keys and values and write nothing. The rest is common
+to all:
 
-    toml_edit, json_edit, template_edit  change single keys of a text and leave every other byte
-    toml_scan, json_scan  where the parts of such a text stand
-    values        values by the path of their keys
-    editing       edits -> new texts, and back again
+    contract      what an engine must offer, and what it may
+    table         the engines, one line each
+    model         the values that the modules pass to each other
+    texts         change single keys of a text and leave every other byte: TOML, JSON, templates of k3s
     launcher      whether the launcher may be run as root; the link to the low-level runtime
-    undo_records  what was done, with the bytes that were there before
-    transaction   files written together, and given back
-    configure     the recipe, and its way back
-    verify        findings, from the files and from the daemon that runs
+    configure     the recipes of configure and remove
+    undo_records  what configure did, with the bytes that were there before
+    transaction   files that are written together, and restored
+    verify        findings, from the files and from the running daemon
+    sources       which annotations, variables and mounts count, by shim's own configuration
+    vendors       runtimes of vendors, and lost_requests: those that they take and shim does not
+    running       the containers that run now
     manifest      RuntimeClass and Pod
 """

@@ -1,8 +1,8 @@
-"""The recipe of configure and of its way back: find, read, describe, foresee, write, verify; or give everything back.
+"""The recipes of configure (locate, read, describe, check the result in memory, write, verify) and of remove.
 
 Nothing is written before the whole result is known: the engine's own rules are applied to the new files in memory, and
-a runtime that was there and would not be there any more stops it (RUNTIME_LOST). What can be seen only on the disk is
-verified afterwards; a fault that was not there before takes everything back.
+a runtime that would be lost stops it (RUNTIME_LOST). What shows on the disk only is verified afterwards; a fault that
+was not there before restores every file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shim.base.findings import ERROR, CdiError, Finding
 from shim.engines import launcher, lost_requests, transaction, undo_records, vendors, verify
 from shim.engines.launcher import Choice
-from shim.engines.model import Location, Wanted
+from shim.engines.model import Location, NewRuntime
 from shim.engines.texts import editing
 from shim.host import abilities, identity
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from shim.engines.contract import Engine
     from shim.engines.lost_requests import LostRequests
-    from shim.engines.model import Registry
+    from shim.engines.model import Edit, Registry
     from shim.engines.undo_records import Record
     from shim.host.host import Host
 
 
 @dataclass(frozen=True)
-class Order:
-    """What the user asked for.
+class Options:
+    """What the user wants, as on the command line.
 
     Attributes:
         name: the runtime's name in the engine.
@@ -40,8 +40,8 @@ class Order:
         low_level: a runtime by name or path, "" for the one that the engine uses now.
         default: make it the engine's default runtime.
         cdi: switch on the engine's own CDI support.
-        hook: register podman's precreate hook in place of a runtime.
-        dry_run: find out what would change, and write nothing.
+        hook: register a precreate hook instead of a runtime.
+        dry_run: determine what would change, and write nothing.
     """
 
     name: str = "shim"
@@ -58,17 +58,17 @@ class Order:
 
 @dataclass
 class Outcome:
-    """What was done, or would be.
+    """What was changed, or would be in a dry run.
 
     Attributes:
-        location: where the configuration lies.
-        before: path -> bytes that were there, for each file that changes; None for one that was missing.
-        after: path -> bytes that are there now; None for one that is gone.
+        location: where the configuration is.
+        before: path -> former bytes, for each file that changes; None for one that was missing.
+        after: path -> new bytes; None for a file that is removed.
         link: the low-level link that changes, "" when none does.
-        linked: where it led.
-        low_level: where it leads now.
+        linked: its former target.
+        low_level: its new target.
         lost: requests that the engine's present runtime, a vendor's, takes and shim does not.
-        findings: what verify says about that, and those requests.
+        findings: of verify about the result, and those about such requests.
     """
 
     location: Location
@@ -82,81 +82,75 @@ class Outcome:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is different from before."""
+        """Whether anything differs from before."""
         return bool(self.after or self.link)
 
 
-def configure(host: Host, engine: Engine, order: Order) -> Outcome:
+def configure(host: Host, engine: Engine, options: Options) -> Outcome:
     """Register a runtime in an engine.
 
     Arguments:
         host: the machine.
         engine: the engine.
-        order: what is wanted.
+        options: what is wanted.
     Raises:
-        CdiError: it cannot be done, or did not hold; everything is then as it was.
+        CdiError: it cannot be done, or the result has a new fault; everything is then as it was.
     """
-    location = engine.locate(host, order.config, order.drop_in)
-    earlier = undo_records.find(host, location.engine, location.config, order.name)
-    given_back = transaction.restored(host, earlier) if earlier else {}
-    base = host.with_files(given_back)  # as if we had never been here: then once more comes to the same
+    location = engine.locate(host, options.config, options.drop_in)
+    earlier = undo_records.find(host, location.engine, location.config, options.name)
+    restored = transaction.restored(host, earlier) if earlier else {}
+    base = host.with_files(restored)  # as before the first configure, so that a second one has the same result
     registry = engine.read(base, location)
-    choice = _choice(host, registry, order)
-    if order.hook or not order.dry_run:  # else verify says it below, beside the change
+    choice = _choice(host, registry, options)
+    if options.hook or not options.dry_run:  # else verify reports it below, beside the change
         launcher.check(host, choice.path)
-    wanted = Wanted(order.name, choice.path, order.default, order.cdi, choice.low_level)
-    describe = engine.hook_edits if order.hook else engine.edits
-    steps = describe(base, location, registry, wanted)
-    before = {edit.path: base.read(edit.path) for edit in steps}
-    contents: dict[str, bytes | None] = {**given_back, **editing.apply(steps, before)}
+    new = NewRuntime(options.name, choice.path, options.default, options.cdi, choice.low_level)
+    edits = (engine.hook_edits if options.hook else engine.edits)(base, location, registry, new)
+    before = {edit.path: base.read(edit.path) for edit in edits}
+    contents: dict[str, bytes | None] = {**restored, **editing.apply(edits, before)}
     outcome = _outcome(host, location, contents, choice)
     later = host.with_files(contents, {choice.link: choice.low_level} if choice.link else None)
-    _foresee(base, engine, location, [(registry, engine.read(later, location))], outcome, order)
-    if not order.dry_run:
+    _check_result(base, engine, location, [(registry, engine.read(later, location))], outcome, options)
+    if not options.dry_run:
         if outcome.changed:
-            files = [
-                undo_records.File(
-                    path, [edit for edit in steps if edit.path == path], old, undo_records.digest(contents[path])
-                )
-                for path, old in before.items()
-            ]
-            _carry_out(host, engine, location, _record(location, registry, wanted, choice, earlier, files), contents)
+            files = [_file(path, edits, old, contents[path]) for path, old in before.items()]
+            _carry_out(host, engine, location, _record(location, registry, new, choice, earlier, files), contents)
         if choice.low_level:
-            _learn(host, choice.low_level)
-    outcome.findings = verify.findings(later if order.dry_run else host, engine, location, order.name)
+            _learn_abilities(host, choice.low_level)
+    outcome.findings = verify.findings(later if options.dry_run else host, engine, location, options.name)
     if choice.low_level and not vendors.is_program(choice.low_level):  # else the vendor's program runs behind shim
-        ways = engine.ways_to_ask(location, registry, order.name)
+        ways = engine.ways_to_ask(location, registry, options.name)
         outcome.lost = lost_requests.compare(base, engine.containers(base), registry, ways)
         outcome.findings += [lost.finding(vendors.program(registry)) for lost in outcome.lost]
     return outcome
 
 
-def remove(host: Host, engine: Engine, order: Order) -> Outcome:
-    """Take a runtime out of an engine's configuration again, and give back what was there before.
+def remove(host: Host, engine: Engine, options: Options) -> Outcome:
+    """Take a runtime out of an engine's configuration again, and restore what was there before.
 
-    Without a record of what was done, only the runtime itself goes, and only if it is a launcher of ours. The record
-    says which file it was; `config` tells it from others.
+    Without a record of configure only the runtime itself is removed, and only if it is a launcher of ours. The record
+    holds the path of the file; `config` chooses between several.
 
     Arguments: as of `configure`; name, config, drop_in and dry_run count.
     Raises: as `configure`.
     """
-    mine = [
-        one
-        for one in undo_records.every(host)
-        if (one.engine, one.name) == (engine.name, order.name) and order.config in {"", one.config}
+    records = [
+        record
+        for record in undo_records.every(host)
+        if (record.engine, record.name) == (engine.name, options.name) and options.config in {"", record.config}
     ]
-    if len(mine) == 1:  # nothing is read to find it: the engine may be gone, or its files broken
-        location = Location(engine.name, mine[0].config)
+    if len(records) == 1:  # no file is read to find it: the engine may be gone, or its files broken
+        location = Location(engine.name, records[0].config)
     else:
-        location = engine.locate(host, order.config, order.drop_in)
-    record = undo_records.find(host, location.engine, location.config, order.name)
+        location = engine.locate(host, options.config, options.drop_in)
+    record = undo_records.find(host, location.engine, location.config, options.name)
     outcome = Outcome(location)
-    contents = transaction.restored(host, record) if record else _stripped(host, engine, location, order.name)
+    contents = transaction.restored(host, record) if record else _without(host, engine, location, options.name)
     outcome.before = {path: host.read(path) for path in contents if host.read(path) != contents[path]}
     outcome.after = {path: contents[path] for path in outcome.before}
-    if record and transaction.is_ours_alone(host, record):
+    if record and transaction.owns_link(host, record):
         outcome.link, outcome.linked, outcome.low_level = record.link, record.low_level, record.linked or ""
-    if order.dry_run:
+    if options.dry_run:
         return outcome
     if record:
         transaction.undo(host, record)
@@ -166,24 +160,29 @@ def remove(host: Host, engine: Engine, order: Order) -> Outcome:
     return outcome
 
 
-def _choice(host: Host, registry: Registry, order: Order) -> Choice:
-    if order.hook:
-        return Choice(order.path, "")  # it edits config.json for podman's own runtime, and becomes none
-    return launcher.choose(host, registry, order.path, order.low_level, fixed=order.fixed)
+def _choice(host: Host, registry: Registry, options: Options) -> Choice:
+    if options.hook:
+        return Choice(options.path, "")  # it edits config.json for the engine's own runtime, and executes none
+    return launcher.choose(host, registry, options.path, options.low_level, fixed=options.fixed)
+
+
+def _file(path: str, edits: list[Edit], before: bytes | None, after: bytes | None) -> undo_records.File:
+    of_file = [edit for edit in edits if edit.path == path]
+    return undo_records.File(path, of_file, before, undo_records.digest(after))
 
 
 def _record(
     location: Location,
     registry: Registry,
-    wanted: Wanted,
+    new: NewRuntime,
     choice: Choice,
     earlier: Record | None,
     files: list[undo_records.File],
 ) -> Record:
     linked = choice.linked
     if earlier and earlier.link == choice.link and linked == earlier.low_level:
-        linked = earlier.linked  # the link is there because of us
-    record = undo_records.Record(location.engine, location.config, wanted.name, registry.default, wanted.default)
+        linked = earlier.linked  # the present link is that of the earlier configure
+    record = undo_records.Record(location.engine, location.config, new.name, registry.default, new.default)
     record.link, record.low_level, record.linked, record.files = choice.link, choice.low_level, linked, files
     return record
 
@@ -199,42 +198,52 @@ def _outcome(host: Host, location: Location, contents: Mapping[str, bytes | None
     return outcome
 
 
-def _foresee(
+def _check_result(
     host: Host,
     engine: Engine,
     location: Location,
     pairs: list[tuple[Registry, Registry]],
     outcome: Outcome,
-    order: Order,
+    options: Options,
 ) -> None:
-    """Refuse what would cost the engine a runtime, or its start: by our reading (before, after), and by its own."""
+    """Refuse a result in which the engine would lose a runtime, or not start.
+
+    Arguments:
+        host, engine, location: the machine without our keys, the engine, and where its configuration is.
+        pairs: the configuration before and after, as we read it; as the engine reads it is added.
+        outcome: with the new files.
+        options: what is wanted.
+    """
+    path = location.drop_in or location.config
     if outcome.after:
-        now, then = engine.preview(host, location, {}), engine.preview(host, location, outcome.after)
-        if now and not then:
+        before, after = engine.preview(host, location, {}), engine.preview(host, location, outcome.after)
+        if before and not after:
             program = location.program or location.engine
             text = f"{program} takes its files as they are, and would refuse them with our keys"
-            remedy = "nothing was written; please report this, with what --dry-run prints"
-            raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=location.drop_in or location.config)])
-        if now and then:
-            pairs.append((now, then))
-    for now, then in pairs:
-        lost = sorted(now.runtimes.keys() - then.runtimes.keys())
+            remedy = "nothing was written; please report this, with the output of --dry-run"
+            raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=path)])
+        if before and after:
+            pairs.append((before, after))
+    for before, after in pairs:
+        lost = sorted(before.runtimes.keys() - after.runtimes.keys())
         if lost:
             text = f"with it, {location.engine} would lose the runtime{'s' * (len(lost) > 1)} {', '.join(lost)}"
-            raise CdiError([Finding("RUNTIME_LOST", text, path=location.drop_in or location.config)])
-        if order.name not in then.runtimes and not order.hook:
-            text = f"{location.engine} would not see the runtime {order.name}: nothing that it reads imports this file"
-            raise CdiError([Finding("DROP_IN_UNUSED", text, path=location.drop_in or location.config)])
+            raise CdiError([Finding("RUNTIME_LOST", text, path=path)])
+        if options.name not in after.runtimes and not options.hook:
+            text = (
+                f"{location.engine} would not find the runtime {options.name}: no file that it reads imports this one"
+            )
+            raise CdiError([Finding("DROP_IN_UNUSED", text, path=path)])
 
 
 def _carry_out(
     host: Host, engine: Engine, location: Location, record: Record, contents: Mapping[str, bytes | None]
 ) -> None:
-    known = {_identity(finding) for finding in verify.findings(host, engine, location, record.name)}
+    before = {_identity(finding) for finding in verify.findings(host, engine, location, record.name)}
 
     def check() -> None:
-        found = verify.findings(host, engine, location, record.name)
-        new = [finding for finding in found if finding.level == ERROR and _identity(finding) not in known]
+        after = verify.findings(host, engine, location, record.name)
+        new = [finding for finding in after if finding.level == ERROR and _identity(finding) not in before]
         if new:
             raise CdiError(new)
 
@@ -245,24 +254,25 @@ def _identity(finding: Finding) -> tuple[str, str]:
     return finding.id, finding.text
 
 
-def _stripped(host: Host, engine: Engine, location: Location, name: str) -> dict[str, bytes | None]:
+def _without(host: Host, engine: Engine, location: Location, name: str) -> dict[str, bytes | None]:
+    """The files without a runtime of ours that no record is about."""
     registry = engine.read(host, location)
     runtime = registry.runtimes.get(name)
     if runtime is None or not launcher.is_launcher(host, runtime.path):
         return {}
-    steps = engine.edits(host, location, registry, Wanted(name, runtime.path))
+    edits = engine.edits(host, location, registry, NewRuntime(name, runtime.path))
     contents: dict[str, bytes | None] = {}
-    for path in dict.fromkeys(edit.path for edit in steps):
+    for path in dict.fromkeys(edit.path for edit in edits):
         now = host.read(path)
         if now is not None:
-            contents[path] = editing.revert([edit for edit in steps if edit.path == path], now, None)
+            contents[path] = editing.revert([edit for edit in edits if edit.path == path], now, None)
     return contents
 
 
-def _learn(host: Host, low_level: str) -> None:
-    """Ask the low-level runtime once what it can do, so that no create has to."""
+def _learn_abilities(host: Host, low_level: str) -> None:
+    """Record what the low-level runtime can do, so that no create has to start it for that."""
     if host.root == "/" and identity.is_rootful():
         try:
             abilities.learn(low_level, abilities.RECORD)
         except OSError:
-            pass  # not known counts as no
+            pass  # an ability that is not known is taken for missing

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shim.base.findings import Finding
-    from shim.engines.model import Edit, Location, Registry, Wanted
+    from shim.engines.model import Edit, Location, NewRuntime, Registry
     from shim.engines.running import Container
     from shim.host.host import Host
 
@@ -44,7 +44,7 @@ class Engine(ABC):
             config: the main file, when the user names one.
             drop_in: the file for our keys, when the user names one.
         Raises:
-            CdiError: the configuration is of a kind that cannot be changed here (a remedy says what to do), or a file
+            CdiError: the configuration is of a kind that cannot be changed here (a remedy names the way), or a file
                 that was named does not go with this engine.
         """
 
@@ -57,7 +57,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+    def edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
         """What registers a runtime. Edits that change nothing are dropped by the caller.
 
         Raises:
@@ -68,7 +68,7 @@ class Engine(ABC):
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
         """What is wrong, or unexpected, with the runtime `name` in this configuration; `registry.findings` aside."""
 
-    def hook_edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+    def hook_edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
         """What registers shim as an OCI hook, for the engine's usual runtime. Only where `has_hooks`.
 
         Raises:
@@ -81,13 +81,13 @@ class Engine(ABC):
 
         Arguments:
             host: the machine.
-            location: where the configuration lies.
+            location: where the configuration is.
             changes: path -> new content, None for a file that shall be missing.
         Returns:
             the configuration as the engine's program understands it; None where there is no such check, it cannot be
             run, or it refuses the files.
         Raises:
-            CdiError: the check refuses the changed files, and says why.
+            CdiError: the check refuses the changed files, with its reason.
         """
         return None
 
@@ -112,7 +112,7 @@ class Engine(ABC):
 
         Arguments:
             host: the machine.
-            registry: what the configuration says.
+            registry: the configuration.
             handler: the Pod's runtime.
             key: of the annotation.
         """

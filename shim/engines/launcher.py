@@ -1,8 +1,8 @@
-"""The launcher that an engine will start as root: where it is, whose it is, and which runtime it becomes.
+"""The launcher that an engine will start as root: where it is, who can change it, and which runtime it executes.
 
-The low-level runtime is the one that the engine uses now. The launcher learns it from a link, /etc/shim/low-level/NAME,
-where NAME is the last part of the path under which the engine starts it (native/lowlevel.c); so two engines with
-different runtimes need two such paths: `shim` and a link to it, `shim-crun`, which `make install` made.
+The low-level runtime is the one that the engine uses now. The launcher reads it from a link, /etc/shim/low-level/NAME,
+where NAME is the last part of the path by which the engine starts it (native/lowlevel.c); so two engines with different
+runtimes need two such paths: `shim` and a link to it, `shim-crun`, which `make install` made.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ LINKS: str = core.LOW_LEVEL_LINKS
 
 @dataclass(frozen=True)
 class Choice:
-    """What configure will register.
+    """The launcher that configure will register, and the runtime behind it.
 
     Attributes:
         path: of the launcher, as the engine will start it.
-        low_level: the runtime that it becomes.
-        link: the link that says so, "" when none is needed.
-        linked: where that link leads now, None when it is missing.
+        low_level: the runtime that it executes.
+        link: the link to that runtime, "" when none is needed.
+        linked: the present target of the link, None when it is missing.
     """
 
     path: str
@@ -68,40 +68,40 @@ def check(host: Host, path: str) -> None:
     Raises:
         CdiError: RUNTIME_BINARY_MISSING, LAUNCHER_UNTRUSTED.
     """
-    found = faults(host, path)
-    if found:
-        raise CdiError(found)
+    findings = faults(host, path)
+    if findings:
+        raise CdiError(findings)
 
 
 def faults(host: Host, path: str) -> list[Finding]:
-    """What is wrong with a launcher, the first place that counts: see `check`."""
+    """What is wrong with a launcher, of its files the first: see `check`."""
     if not host.find(path):
         return [Finding("RUNTIME_BINARY_MISSING", f"{path} is missing, or cannot be executed", path=path)]
     trust = Trust()
-    for what, place in (("the launcher", path), *_parts(host, path)):
+    for what, file in (("the launcher", path), *_parts(host, path)):
         try:
-            objection = trust.objection(str(host.real(place)))
+            objection = trust.objection(str(host.real(file)))
         except OSError as error:
-            objection = f"{place}: {reason(error)}"
+            objection = f"{file}: {reason(error)}"
         if objection:
             text = f"{what} that the engine would start as root can be changed by others: {objection}"
-            return [Finding("LAUNCHER_UNTRUSTED", text, path=place)]  # below it everything is as bad
+            return [Finding("LAUNCHER_UNTRUSTED", text, path=file)]  # the same holds for all files below it
     return []
 
 
 def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
     """What a launcher starts: its interpreter and each file and directory of its modules, as launcher.c finds them."""
-    own = Path(os.path.realpath(host.real(path))).parent
-    said = own.parent / "lib/shim/launch"
-    if said.is_file():
-        yield "the file `launch`", str(said)
-        lines = said.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    directory_of_it = Path(os.path.realpath(host.real(path))).parent
+    launch = directory_of_it.parent / "lib/shim/launch"
+    if launch.is_file():
+        yield "the file `launch`", str(launch)
+        lines = launch.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
         interpreter, modules = (*lines, "", "")[:2]
-    elif (own / "python3").exists():  # a virtual environment
-        interpreter = str(own / "python3")
-        modules = str(next(iter(own.parent.glob("lib/python3*/site-packages")), ""))
+    elif (directory_of_it / "python3").exists():  # a virtual environment
+        interpreter = str(directory_of_it / "python3")
+        modules = str(next(iter(directory_of_it.parent.glob("lib/python3*/site-packages")), ""))
     else:
-        return  # a script or another wrapper: what it starts cannot be known
+        return  # a script or another wrapper: what it starts cannot be determined
     yield "the interpreter", interpreter
     yield "the module directory", modules
     for directory, directories, names in os.walk(modules):
@@ -110,66 +110,66 @@ def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
 
 
 def choose(host: Host, registry: Registry, path: str, low_level: str, *, fixed: bool) -> Choice:
-    """Decide which launcher an engine gets, and which runtime that becomes.
+    """Decide which launcher an engine gets, and which runtime that executes.
 
     Arguments:
         host: the machine.
-        registry: what the engine's configuration says.
+        registry: the engine's configuration.
         path: the launcher.
         low_level: a runtime by name or path, "" for the one that the engine uses now.
-        fixed: whether `path` was asked for; else a link beside it may be taken where its name is taken.
+        fixed: whether the user named `path`; else a link beside it may be used where its own name is taken.
     Raises:
         CdiError: LOWLEVEL_MISSING; LOWLEVEL_TAKEN when that name is taken by another runtime.
     """
-    wanted = _named(host, path, low_level) if low_level else current(host, registry, path)
-    paths = [path] if fixed else [path, f"{parent(path)}/shim-{_last(wanted)}"]
+    runtime = _named(host, path, low_level) if low_level else current(host, registry, path)
+    paths = [path] if fixed else [path, f"{parent(path)}/shim-{_last(runtime)}"]
     for candidate in paths:
         if candidate == path or host.find(candidate):
-            choice = _choice(host, candidate, wanted)
+            choice = _choice(host, candidate, runtime)
             may_link = identity.is_rootful() and (choice.linked is None or (low_level and fixed))
             if may_link or not choice.is_new:
                 return choice
-    taken = _choice(host, path, wanted)
+    taken = _choice(host, path, runtime)
     if identity.is_rootful():
-        text = f"{taken.link} leads to {taken.linked}, but this engine uses {wanted}"
-        remedy = f"ln -s shim {paths[-1]} and name it with --path, or say with --low-level which one shall be used"
+        text = f"{taken.link} leads to {taken.linked}, but this engine uses {runtime}"
+        remedy = f"ln -s shim {paths[-1]} and name it with --path, or choose the runtime with --low-level"
         if fixed:
-            remedy = "name another launcher with --path, or say with --low-level which runtime shall be used"
+            remedy = "name another launcher with --path, or choose the runtime with --low-level"
     else:
-        text = f"{path} becomes {taken.linked or 'nothing'} here, and {wanted} is wanted; only root can change that"
-        remedy = f"as root: ln -sf {wanted} {taken.link}"
+        text = f"{path} executes {taken.linked or 'nothing'} here, not {runtime}; only root can change that"
+        remedy = f"as root: ln -sf {runtime} {taken.link}"
     raise CdiError([Finding("LOWLEVEL_TAKEN", text, remedy, path=taken.link)])
 
 
-def _choice(host: Host, path: str, wanted: str) -> Choice:
+def _choice(host: Host, path: str, runtime: str) -> Choice:
     link = link_of(path)
     linked = host.readlink(link)
     if linked is None and not identity.is_rootful():
-        found = searched(host, path)
-        return Choice(path, wanted, "" if found == wanted else link, found)
-    return Choice(path, wanted, link, linked)
+        without_link = searched(host, path)
+        return Choice(path, runtime, "" if without_link == runtime else link, without_link)
+    return Choice(path, runtime, link, linked)
 
 
 def current(host: Host, registry: Registry, path: str) -> str:
-    """The low-level runtime that an engine uses now, behind us and behind the wrappers of vendors.
+    """The low-level runtime that an engine uses now, behind shim and behind the wrappers of vendors.
 
     Raises:
         CdiError: LOWLEVEL_MISSING.
     """
-    found = registry.low_level or _instead(host, registry, path)
-    if found and host.is_same_file(found, path):
-        found = becomes(host, found)
-    elif vendors.is_program(found):
-        found = _program(host, path, *vendors.low_level_names(host, found))
-    if not found:
-        text = f"the engine's runtime {registry.default or 'runc'} comes to no program that is there"
-        remedy = "install runc or crun, or say where it is: --low-level /path/to/it"
+    runtime = registry.low_level or _elsewhere(host, registry, path)
+    if runtime and host.is_same_file(runtime, path):
+        runtime = low_level_of(host, runtime)
+    elif vendors.is_program(runtime):
+        runtime = _program(host, path, *vendors.low_level_names(host, runtime))
+    if not runtime:
+        text = f"the program of the engine's runtime {registry.default or 'runc'} is missing"
+        remedy = "install runc or crun, or give its path: --low-level /path/to/it"
         raise CdiError([Finding("LOWLEVEL_MISSING", text, remedy)])
-    return found
+    return runtime
 
 
-def _instead(host: Host, registry: Registry, path: str) -> str:
-    """For a default runtime whose program is not where its configuration says: what is called so elsewhere."""
+def _elsewhere(host: Host, registry: Registry, path: str) -> str:
+    """For a default runtime whose program is missing at its path: a program of the same name elsewhere."""
     default = registry.runtimes.get(registry.default)
     if default and vendors.is_program(default.path):
         return default.path
@@ -177,25 +177,25 @@ def _instead(host: Host, registry: Registry, path: str) -> str:
     return _program(host, path, name) if name in {"runc", "crun"} else ""
 
 
-def becomes(host: Host, path: str) -> str:
-    """What a launcher becomes: where its link leads, else what it finds; "" when that is nothing."""
+def low_level_of(host: Host, path: str) -> str:
+    """The runtime that a launcher executes: the target of its link, else what it finds; "" for none."""
     linked = host.readlink(link_of(path))
     return searched(host, path) if linked is None else linked
 
 
 def link_of(path: str) -> str:
-    """The link that says which runtime a launcher becomes."""
+    """The link to the runtime that a launcher executes."""
     return f"{LINKS}/{_last(path)}"
 
 
 def searched(host: Host, path: str, name: str = "") -> str:
-    """What a launcher finds that has no link, as native/lowlevel.c searches; "" when that is nothing.
+    """The runtime that a launcher without a link finds, as native/lowlevel.c searches; "" for none.
 
     Arguments:
         host: the machine.
         path: the launcher, which is never found.
-        name: what it would be called as, the last part of its path when not given. With the name of a runtime, that
-            runtime.
+        name: by which it would be started, the last part of its path when not given. With the name of a runtime, that
+            runtime is found.
     """
     root = "" if host.root == "/" else host.root
     environment = host.environment.get("PATH", "")
@@ -206,24 +206,24 @@ def _program(host: Host, path: str, *names: str) -> str:
     """The first of these runtimes that is there, by name or path, "" for none; never the launcher at `path`."""
     for name in names:
         is_other = "/" in name or name.startswith("shim")  # the search would take shim for runc
-        found = host.find(name) if is_other else searched(host, path, name)
-        if found and not host.is_same_file(found, path):
-            return found
+        program = host.find(name) if is_other else searched(host, path, name)
+        if program and not host.is_same_file(program, path):
+            return program
     return ""
 
 
 def _named(host: Host, path: str, low_level: str) -> str:
-    found = _program(host, path, low_level)
-    if not found:
+    program = _program(host, path, low_level)
+    if not program:
         runtimes = (_program(host, path, "runc"), _program(host, path, "crun"))
-        there = ", ".join(filter(None, runtimes)) or "neither runc nor crun"
-        text = f"--low-level {low_level}: there is no such runtime; there are {there}"
-        raise CdiError([Finding("LOWLEVEL_MISSING", text, "install it, or name one that is there")])
-    return found
+        names = ", ".join(filter(None, runtimes)) or "neither runc nor crun"
+        text = f"--low-level {low_level}: there is no such runtime; there are {names}"
+        raise CdiError([Finding("LOWLEVEL_MISSING", text, "install it, or name another one")])
+    return program
 
 
 def is_launcher(host: Host, path: str) -> bool:
-    """Whether a program is the launcher of some shim: it says so itself, in the one error that it has of its own."""
+    """Whether a program is the launcher of some installation of shim, by an error id that its file holds."""
     try:
         program = files.read(host.real(path), 4 * 1024 * 1024)
     except (OSError, ValueError):

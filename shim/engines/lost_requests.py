@@ -1,6 +1,6 @@
 """Requests that the engine's present runtime, a vendor's, takes and shim does not: to know before moving to shim.
 
-A vendor's runtime takes variables of every image by default; shim takes them where its configuration says so. Nothing
+A vendor's runtime takes variables of every image by default; shim takes them where its configuration allows it. Nothing
 fails where a request does not count: the container starts without its device. So `shim runtime configure` reports which
 requests will no longer count, and how many of the containers that run now ask in that way.
 """
@@ -40,7 +40,7 @@ class LostRequests:
         taken_from: OFF, PRIVILEGED or ANY: the containers from which the vendor's runtime takes them.
         counts_for: the same of shim.
         remedy: how such containers get their devices under shim, a clause.
-        path, line: where the vendor's configuration says so; "" and 0 where it is the default.
+        path, line: where the vendor's configuration sets it; "" and 0 where it is the default.
         containers: ids of the containers that run now and ask so.
     """
 
@@ -81,7 +81,7 @@ def compare(host: Host, containers: Sequence[Container], registry: Registry, way
     Arguments:
         host: the machine.
         containers: of the engine, those that run.
-        registry: what its configuration says now.
+        registry: the engine's present configuration.
         ways: how people ask shim under this engine, a clause.
     Returns:
         an empty list where the default runtime is none of a vendor.
@@ -91,14 +91,15 @@ def compare(host: Host, containers: Sequence[Container], registry: Registry, way
         return []
     settings = sources.settings_or_defaults(host)
     policy = vendors.policy(host, program)
-    kinds = _kinds(policy, settings, ways)
-    found = []
-    for lost, asks in kinds:
+    result = []
+    for lost, asks in _kinds(policy, settings, ways):
         if _ORDER.index(lost.counts_for) < _ORDER.index(lost.taken_from):
             lost.path = policy.file if lost.line else ""
-            lost.containers = [one.id for one in containers if asks(one) and _is_lost(lost, one)]
-            found.append(lost)
-    return found
+            lost.containers = [
+                container.id for container in containers if asks(container) and _is_lost(lost, container)
+            ]
+            result.append(lost)
+    return result
 
 
 def _is_lost(lost: LostRequests, container: Container) -> bool:
@@ -138,7 +139,7 @@ def _kinds(policy: Policy, settings: Settings, ways: str) -> Iterator[tuple[Lost
         ),
         _asks_by_mount,
     )
-    lost = tuple(one for one in policy.prefixes if not one.startswith(settings.annotation_prefixes))
+    lost = tuple(prefix for prefix in policy.prefixes if not prefix.startswith(settings.annotation_prefixes))
     yield (
         LostRequests(
             "annotations",
@@ -166,7 +167,7 @@ def _asks_by_variable(container: Container, policy: Policy) -> bool:
     variables = container.environment
     names = [name for name in policy.preferred if name in variables] or policy.variables
     items = [item.strip() for name in names for item in variables.get(name, "").split(",")]
-    items = [item for item in items if item and item != MOUNTS_BELOW]  # that path says: see the mounts
+    items = [item for item in items if item and item != MOUNTS_BELOW]  # that path refers to the mounts
     return _is_served(container) if "void" in items else bool(items)
 
 
@@ -180,8 +181,8 @@ def _is_served(container: Container) -> bool:
 
 def _asks_by_mount(container: Container) -> bool:
     mounts = container.config.get("mounts")
-    found: Iterable[Any] = mounts if isinstance(mounts, list) else ()
-    destinations = (mount.get("destination") for mount in found if isinstance(mount, dict))
+    items: Iterable[Any] = mounts if isinstance(mounts, list) else ()
+    destinations = (mount.get("destination") for mount in items if isinstance(mount, dict))
     return any(isinstance(path, str) and path.startswith(f"{MOUNTS_BELOW}/") for path in destinations)
 
 

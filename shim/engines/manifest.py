@@ -40,7 +40,7 @@ _QUANTITY = re.compile(r"[+]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[mkMGTPE]|[eE][+-]?\d+)
 _TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _FIELDS = ("apiVersion", "kind", "metadata", "handler", "overhead", "scheduling")
-# Where the Pod of a workload stands
+# Path to the Pod of a workload
 _TEMPLATES: dict[str, tuple[str, ...]] = {
     "Pod": (),
     "PodTemplate": ("template",),
@@ -57,24 +57,25 @@ def check(text: str, host: Host, engine: Engine, registry: Registry, file: str =
         text: YAML or JSON of one or several objects; those of other kinds are passed over.
         host: the node.
         engine: the node's.
-        registry: what its configuration says.
+        registry: the engine's configuration.
         file: name of the manifest, for findings.
     Raises:
         CdiError: MANIFEST_INVALID when it is no manifest.
     """
     objects = manifest_yaml.read(text, file)
-    classes = {str(one.get("metadata", "name")): one for one in objects if one.get("kind") == "RuntimeClass"}
-    found: list[Finding] = []
-    for one in objects:
-        kind = str(one.get("kind"))
+    classes = {str(item.get("metadata", "name")): item for item in objects if item.get("kind") == "RuntimeClass"}
+    findings: list[Finding] = []
+    for item in objects:
+        kind = str(item.get("kind"))
         if kind == "RuntimeClass":
-            found += [*_class(one), *_handler(one, engine, registry)]
+            findings += [*_class(item), *_handler(item, engine, registry)]
         elif kind in _TEMPLATES:
-            found += _pod(one.below(*_TEMPLATES[kind]), classes, host, engine, registry)
-    if not any(one.get("kind") == "RuntimeClass" or str(one.get("kind")) in _TEMPLATES for one in objects):
-        kinds = ", ".join(sorted({str(one.get("kind")) for one in objects})) or "nothing"
-        found.append(Object({}, file).finding("MANIFEST_INVALID", f"no RuntimeClass and no Pod is in it, but {kinds}"))
-    return found
+            findings += _pod(item.below(*_TEMPLATES[kind]), classes, host, engine, registry)
+    if not any(item.get("kind") == "RuntimeClass" or str(item.get("kind")) in _TEMPLATES for item in objects):
+        kinds = ", ".join(sorted({str(item.get("kind")) for item in objects})) or "nothing"
+        text = f"no RuntimeClass and no Pod is in it, but {kinds}"
+        findings.append(Object({}, file).finding("MANIFEST_INVALID", text))
+    return findings
 
 
 def runtime_class(
@@ -90,10 +91,10 @@ def runtime_class(
         name: of the class, by which Pods choose it.
         handler: name of the runtime in the engine of every node.
         node_selector: labels that a node must have.
-        tolerations: taints that its Pods put up with, in Kubernetes' form (`toleration` reads a word).
+        tolerations: taints that its Pods tolerate, in Kubernetes' form (`toleration` reads a word).
         overhead: what a Pod of this class costs besides its containers: resource -> quantity.
     Raises:
-        ValueError: Kubernetes would not take it; says why.
+        ValueError: Kubernetes would not take it, with the cause.
     """
     document: dict[str, Any] = {
         "apiVersion": "node.k8s.io/v1",
@@ -105,12 +106,12 @@ def runtime_class(
         document["overhead"] = {"podFixed": dict(overhead)}
     if node_selector or tolerations:
         selector = {"nodeSelector": dict(node_selector)} if node_selector else {}
-        tolerated = {"tolerations": [dict(one) for one in tolerations]} if tolerations else {}
+        tolerated = {"tolerations": [dict(item) for item in tolerations]} if tolerations else {}
         document["scheduling"] = {**selector, **tolerated}
     _refuse([*_class(Object(document)), *_label(Object(document), "metadata", "name")])
     comment = (
         f"# Pods with `runtimeClassName: {name}` run under the runtime {handler} of the engine of their node.\n"
-        "# Every node that they can come to must have it (`shim runtime configure` there).\n"
+        "# Every node on which they can be scheduled must have it (`shim runtime configure` there).\n"
     )
     return comment + _text(document)
 
@@ -124,7 +125,7 @@ def example_pod(runtime_class: str, resource: str = "", name: str = "shim-exampl
         name: of the Pod.
         image: with a shell.
     Raises:
-        ValueError: Kubernetes would not take it; says why.
+        ValueError: Kubernetes would not take it, with the cause.
     """
     container: dict[str, Any] = {"name": "example", "image": image, "command": ["ls", "-l", "/dev"]}
     if resource:
@@ -167,81 +168,82 @@ _WITHOUT = "# It asks for no device, and so runs as it would under the usual run
 # --- RuntimeClass -----------------------------------------------------------------------------------------------------
 
 
-def _class(one: Object) -> Iterator[Finding]:
-    version = one.get("apiVersion")
+def _class(item: Object) -> Iterator[Finding]:
+    version = item.get("apiVersion")
     if version != "node.k8s.io/v1":
         gone = ", which Kubernetes has no longer since 1.25" if str(version).startswith("node.k8s.io/v1") else ""
         text = f"apiVersion of a RuntimeClass is {version}{gone}"
-        yield one.finding("MANIFEST_INVALID", text, "apiVersion", remedy="write node.k8s.io/v1")
-    for field in one.document.keys() - set(_FIELDS):
+        yield item.finding("MANIFEST_INVALID", text, "apiVersion", remedy="write node.k8s.io/v1")
+    for field in item.document.keys() - set(_FIELDS):
         near = nearest(field, _FIELDS)
         remedy = "write `handler: NAME` at the top" if field == "spec" else f"did you mean {near[0]}?" if near else ""
-        yield one.finding("MANIFEST_INVALID", f"a RuntimeClass has no field {field}", field, remedy=remedy)
-    yield from _name(one, "metadata", "name")
-    yield from _label(one, "handler")
-    if one.get("overhead") is not None:
-        yield from _overhead(one)
-    if one.get("scheduling") is not None:
-        yield from _scheduling(one)
+        yield item.finding("MANIFEST_INVALID", f"a RuntimeClass has no field {field}", field, remedy=remedy)
+    yield from _name(item, "metadata", "name")
+    yield from _label(item, "handler")
+    if item.get("overhead") is not None:
+        yield from _overhead(item)
+    if item.get("scheduling") is not None:
+        yield from _scheduling(item)
 
 
-def _handler(one: Object, engine: Engine, registry: Registry) -> Iterator[Finding]:
-    """The handler against the runtimes of the engine. No kubelet speaks to podman."""
-    handler = one.get("handler")
+def _handler(item: Object, engine: Engine, registry: Registry) -> Iterator[Finding]:
+    """A handler that is no runtime of the engine."""
+    handler = item.get("handler")
     if isinstance(handler, str) and handler not in registry.runtimes and engine.has_runtime_classes:
         text = f"{engine.name} has no runtime {handler}, so that Pods of this class are refused"
-        yield one.finding("HANDLER_MISSING", f"{text}; there are {registry.near(handler)}", "handler")
+        yield item.finding("HANDLER_MISSING", f"{text}; there are {registry.near(handler)}", "handler")
 
 
-def _overhead(one: Object) -> Iterator[Finding]:
-    fixed = one.get("overhead", "podFixed")
+def _overhead(item: Object) -> Iterator[Finding]:
+    fixed = item.get("overhead", "podFixed")
     if not isinstance(fixed, dict):
         text = "overhead holds podFixed, with a quantity for each resource"
-        yield one.finding("MANIFEST_INVALID", text, "overhead", remedy="for example podFixed: {cpu: 10m, memory: 16Mi}")
+        yield item.finding(
+            "MANIFEST_INVALID", text, "overhead", remedy="for example podFixed: {cpu: 10m, memory: 16Mi}"
+        )
         return
     for resource, quantity in fixed.items():
         is_number = isinstance(quantity, int | float) and not isinstance(quantity, bool) and quantity >= 0
         if not is_number and not (isinstance(quantity, str) and _QUANTITY.fullmatch(quantity)):
             text = f"overhead of {resource} is no quantity: {quantity}"
             path = ("overhead", "podFixed", resource)
-            yield one.finding("MANIFEST_INVALID", text, *path, remedy="quantities are 10m, 0.5, 16Mi, 1Gi")
+            yield item.finding("MANIFEST_INVALID", text, *path, remedy="quantities are 10m, 0.5, 16Mi, 1Gi")
 
 
-def _scheduling(one: Object) -> Iterator[Finding]:
-    selector, tolerations = one.get("scheduling", "nodeSelector"), one.get("scheduling", "tolerations")
-    here = one.get("scheduling")
-    if not isinstance(here, dict) or not {"nodeSelector", "tolerations"} >= here.keys():
-        yield one.finding(
-            "MANIFEST_INVALID", "scheduling holds nodeSelector and tolerations, nothing else", "scheduling"
-        )
+def _scheduling(item: Object) -> Iterator[Finding]:
+    selector, tolerations = item.get("scheduling", "nodeSelector"), item.get("scheduling", "tolerations")
+    scheduling = item.get("scheduling")
+    if not isinstance(scheduling, dict) or not {"nodeSelector", "tolerations"} >= scheduling.keys():
+        text = "scheduling holds nodeSelector and tolerations, nothing else"
+        yield item.finding("MANIFEST_INVALID", text, "scheduling")
         return
     if selector is not None and not (isinstance(selector, dict) and all(isinstance(x, str) for x in selector.values())):
         text = "nodeSelector is a table of labels, each with a text"
         remedy = 'put the value into quotes: "true"'
-        yield one.finding("MANIFEST_INVALID", text, "scheduling", "nodeSelector", remedy=remedy)
+        yield item.finding("MANIFEST_INVALID", text, "scheduling", "nodeSelector", remedy=remedy)
     if tolerations is not None and not isinstance(tolerations, list):
-        yield one.finding("MANIFEST_INVALID", "tolerations is a list", "scheduling", "tolerations")
+        yield item.finding("MANIFEST_INVALID", "tolerations is a list", "scheduling", "tolerations")
         return
-    for number, each in enumerate(tolerations or ()):
-        if fault := _tolerations_fault(each):
-            yield one.finding("MANIFEST_INVALID", fault, "scheduling", "tolerations", number)
+    for number, toleration in enumerate(tolerations or ()):
+        if fault := _tolerations_fault(toleration):
+            yield item.finding("MANIFEST_INVALID", fault, "scheduling", "tolerations", number)
 
 
-def _tolerations_fault(one: Any) -> str:
-    if not isinstance(one, dict):
+def _tolerations_fault(item: Any) -> str:
+    if not isinstance(item, dict):
         return "a toleration is a table"
-    operator = one.get("operator", "Equal")
-    if unknown := sorted(map(str, one.keys() - set(_TOLERATION))):
+    operator = item.get("operator", "Equal")
+    if unknown := sorted(map(str, item.keys() - set(_TOLERATION))):
         return f"a toleration has no field {unknown[0]}; it has {', '.join(_TOLERATION)}"
     if operator not in {"Exists", "Equal", "Lt", "Gt"}:
         return f"a toleration has no operator {operator}; there are Exists, Equal, Lt and Gt"
-    if one.get("effect", "") not in {"", *_EFFECTS}:
-        return f"there is no effect {one['effect']}; there are {', '.join(_EFFECTS)}"
-    if operator == "Exists" and one.get("value"):
+    if item.get("effect", "") not in {"", *_EFFECTS}:
+        return f"there is no effect {item['effect']}; there are {', '.join(_EFFECTS)}"
+    if operator == "Exists" and item.get("value"):
         return "a toleration with the operator Exists has no value"
-    if not one.get("key") and operator != "Exists":
+    if not item.get("key") and operator != "Exists":
         return "a toleration without a key has the operator Exists"
-    if "tolerationSeconds" in one and one.get("effect") != "NoExecute":
+    if "tolerationSeconds" in item and item.get("effect") != "NoExecute":
         return "tolerationSeconds goes with the effect NoExecute"
     return ""
 
@@ -261,49 +263,44 @@ def _pod(
         if faults:
             return
         if name not in classes:
-            text = f"the RuntimeClass {name} is not in this manifest, so its handler was not looked at"
+            text = f"the RuntimeClass {name} is not in this manifest, so its handler was not checked"
             remedy = f"kubectl get runtimeclass {name} -o yaml | shim runtime verify --manifest -"
             yield pod.finding("CLASS_ELSEWHERE", text, "spec", "runtimeClassName", remedy=remedy)
     handler = classes[name].get("handler") if name in classes else registry.default if name is None else name
     annotations = pod.get("metadata", "annotations")
-    asking = (
-        [key for key in annotations if key.startswith(sources.prefixes(host))] if isinstance(annotations, dict) else []
-    )
-    for key in asking:
-        text = engine.pod_annotation(host, registry, str(handler), key)
-        if not text:
+    remedy = "let a device plugin ask, by a resource in the container's limits (`shim runtime class` writes an example)"
+    for key in annotations if isinstance(annotations, dict) else ():
+        if not key.startswith(sources.prefixes(host)):
             continue
-        remedy = (
-            "let a device plugin ask, by a resource in the container's limits (`shim runtime class` writes an example)"
-        )
-        yield pod.finding("POD_ANNOTATION", f"{key}: {text}", "metadata", "annotations", key, remedy=remedy)
+        text = engine.pod_annotation(host, registry, str(handler), key)
+        if text:
+            yield pod.finding("POD_ANNOTATION", f"{key}: {text}", "metadata", "annotations", key, remedy=remedy)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _name(one: Object, *path: str) -> Iterator[Finding]:
-    value = one.get(*path)
+def _name(item: Object, *path: str) -> Iterator[Finding]:
+    value = item.get(*path)
     if value is None:
-        yield one.finding("MANIFEST_INVALID", f"{'.'.join(path)} is missing", *path, remedy="add it")
+        yield item.finding("MANIFEST_INVALID", f"{'.'.join(path)} is missing", *path, remedy="add it")
     elif not isinstance(value, str) or len(value) > 253 or not _SUBDOMAIN.fullmatch(value):
         text = f"{'.'.join(path)} is {value!r}, which is no name: small letters and digits, - and . inside"
-        yield one.finding("MANIFEST_INVALID", text, *path, remedy="choose another name")
+        yield item.finding("MANIFEST_INVALID", text, *path, remedy="choose another name")
 
 
-def _label(one: Object, *path: str) -> Iterator[Finding]:
-    value = one.get(*path)
+def _label(item: Object, *path: str) -> Iterator[Finding]:
+    value = item.get(*path)
     if value is None:
-        yield one.finding("MANIFEST_INVALID", f"{'.'.join(path)} is missing", *path, remedy="add it")
+        yield item.finding("MANIFEST_INVALID", f"{'.'.join(path)} is missing", *path, remedy="add it")
     elif not isinstance(value, str) or not _LABEL.fullmatch(value):
         text = f"{'.'.join(path)} is {value!r}, which is no DNS label: up to 63 small letters and digits, - inside"
-        yield one.finding(
-            "MANIFEST_INVALID", text, *path, remedy="choose another name; the engine's runtime needs it too"
-        )
+        remedy = "choose another name; the engine's runtime needs it too"
+        yield item.finding("MANIFEST_INVALID", text, *path, remedy=remedy)
 
 
-def _refuse(found: Iterable[Finding]) -> None:
-    if texts := list(dict.fromkeys(one.text for one in found)):
+def _refuse(findings: Iterable[Finding]) -> None:
+    if texts := list(dict.fromkeys(finding.text for finding in findings)):
         raise ValueError("; ".join(texts))
 
 

@@ -1,7 +1,7 @@
-"""Objects of a Kubernetes manifest, each with the line of everything in it.
+"""Objects of a Kubernetes manifest, with the line of each of their values.
 
-A manifest is a text of several YAML documents, or one object of kind List. What kubectl refuses before it looks at any
-field is refused here: YAML that is none, keys that stand twice, documents that are no objects.
+A manifest is a text of several YAML documents, or one object of kind List. What kubectl refuses before it reads any
+field is refused here: text that is no YAML, repeated keys, documents that are no objects.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from shim.base.findings import CdiError, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Path = tuple["str | int", ...]  # keys and places in lists, from an object to a value
+Path = tuple["str | int", ...]  # keys and indexes of lists, from an object to a value
 
 _DEPTH = 50  # no object of Kubernetes is nested deeper
-_NODES = 100_000  # of a document, what stands behind aliases counted again
+_NODES = 100_000  # of a document, those that are reached by aliases counted again
 
 
 @dataclass
@@ -27,8 +27,8 @@ class Object:
     """An object of a manifest.
 
     Attributes:
-        document: what it says.
-        file: where it is from, for findings.
+        document: its content.
+        file: of which it is, for findings.
         lines: path -> line, from 1.
     """
 
@@ -38,11 +38,14 @@ class Object:
 
     def get(self, *path: str | int) -> Any:
         """The value at a path, None when there is none."""
-        here: Any = self.document
+        value: Any = self.document
         for key in path:
-            is_there = isinstance(here, dict) or (isinstance(here, list) and isinstance(key, int) and key < len(here))
-            here = (here.get(key) if isinstance(here, dict) else here[key]) if is_there else None
-        return here
+            if isinstance(value, dict):
+                value = value.get(key)
+            else:
+                is_item = isinstance(value, list) and isinstance(key, int) and key < len(value)
+                value = value[key] if is_item else None
+        return value
 
     def below(self, *path: str | int) -> Object:
         """A part as an object of its own, such as the Pod in the template of a Deployment; empty for no path."""
@@ -51,7 +54,7 @@ class Object:
         return Object(part if isinstance(part, dict) else {}, self.file, lines or {(): self.line()})
 
     def line(self, *path: str | int) -> int:
-        """The line of a value, or of the nearest thing around it that is there."""
+        """The line of a value, or of the nearest one around it that is there."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
@@ -62,7 +65,7 @@ class Object:
 
 
 def read(text: str, file: str = "") -> list[Object]:
-    """The objects of a manifest, those in a List one by one. Empty documents count for nothing.
+    """The objects of a manifest, those in a List one by one. Empty documents are passed over.
 
     Arguments:
         text: YAML, of which JSON is a part.
@@ -77,7 +80,7 @@ def read(text: str, file: str = "") -> list[Object]:
         raise _refused(f"it is not valid YAML: {error.problem}", file, line) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise _refused(f"it is not valid YAML: {str(error).splitlines()[0]}", file, 0) from None
-    return [one for node in nodes for one in _objects(node, file)]
+    return [item for node in nodes for item in _objects(node, file)]
 
 
 def _objects(node: yaml.Node, file: str) -> Iterator[Object]:
@@ -103,13 +106,13 @@ def _plain(node: yaml.Node, path: Path, lines: dict[Path, int], file: str) -> An
         )
     lines[path] = line
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(one, (*path, number), lines, file) for number, one in enumerate(node.value)]
+        return [_plain(item, (*path, number), lines, file) for number, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, path, lines, file)
     try:
         return yaml.SafeLoader("").construct_object(node)
     except (yaml.YAMLError, ValueError):
-        raise _refused(f"{node.value!r} is not what its tag or form says", file, line) from None
+        raise _refused(f"{node.value!r} is not of the type that its tag or form has", file, line) from None
 
 
 def _mapping(node: yaml.MappingNode, path: Path, lines: dict[Path, int], file: str) -> dict[str, Any]:
@@ -118,10 +121,10 @@ def _mapping(node: yaml.MappingNode, path: Path, lines: dict[Path, int], file: s
         if not isinstance(key, yaml.ScalarNode):
             raise _refused("a key is no text", file, key.start_mark.line + 1)
         if key.value in result:
-            raise _refused(f"the key {key.value} stands twice", file, key.start_mark.line + 1)
-        here = (*path, key.value)
-        result[key.value] = _plain(value, here, lines, file)
-        lines[here] = key.start_mark.line + 1
+            raise _refused(f"the key {key.value} is there twice", file, key.start_mark.line + 1)
+        inner = (*path, key.value)
+        result[key.value] = _plain(value, inner, lines, file)
+        lines[inner] = key.start_mark.line + 1
     return result
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shim.base.nearest import nearest
 
 if TYPE_CHECKING:
     from shim.base.findings import Finding
+    from shim.engines.texts.values import Table, Value
     from shim.host.host import Daemon
 
 Keys = tuple[str, ...]  # path of a key through tables or objects, for example ("plugins", "cri", "enable_cdi")
@@ -16,15 +17,15 @@ Keys = tuple[str, ...]  # path of a key through tables or objects, for example (
 
 @dataclass(frozen=True)
 class Put:
-    """The key has this value, whatever it had. A dict is a whole table or object that is ours alone."""
+    """The key gets this value, whatever it had. A dict is a whole table or object that is ours alone."""
 
     keys: Keys
-    value: Any
+    value: Value
 
 
 @dataclass(frozen=True)
 class Add:
-    """The list at this key holds these items as well; where there is none it is made."""
+    """The list at this key gets these items as well; where there is none it is made."""
 
     keys: Keys
     items: tuple[str, ...]
@@ -32,13 +33,13 @@ class Add:
 
 @dataclass(frozen=True)
 class Edit:
-    """What shall be different in one file.
+    """The changes to one file.
 
     Attributes:
         path: the file; it may be missing.
         form: "toml", "json", "template" for one of k3s, or "text" for a file that is ours alone.
         steps: in the order in which they are made; none for "text".
-        head: what a new file begins with; for "text" all of it.
+        head: the beginning of a new file; for "text" all of it.
     """
 
     path: str
@@ -48,15 +49,15 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What configure was asked for.
+class NewRuntime:
+    """The runtime that configure registers.
 
     Attributes:
         name: the runtime's name in the engine, which is also a RuntimeClass's handler.
         path: absolute path of the launcher.
-        default: make it the engine's default runtime.
-        cdi: switch on the engine's own CDI support.
-        low_level: path of the runtime that the launcher becomes; "" for the one that the engine uses now.
+        default: whether it becomes the engine's default runtime.
+        cdi: whether the engine's own CDI support is switched on as well.
+        low_level: path of the runtime that the launcher executes; "" for the one that the engine uses now.
     """
 
     name: str
@@ -68,16 +69,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Location:
-    """Where the configuration of an engine on this machine lies.
+    """Where the configuration of an engine on this machine is.
 
     Attributes:
-        engine: "containerd", "crio", "docker" or "podman".
+        engine: the engine's name.
         config: the main file; it may be missing.
         drop_in: the file that holds our keys alone, "" where they go into `config`.
         program: path of the engine's program, "" when it is not installed here.
         version: of that program, as numbers, () when unknown.
-        daemon: the process that runs, None when there is none or the engine has none.
-        layout: "" for the ordinary one, else who else writes these files: "k3s", "rke2", "snap", "rootless", …
+        daemon: the running process, None when there is none or the engine has none.
+        layout: "" for the ordinary one, else what else writes or confines these files: "k3s", "snap", "rootless", …
     """
 
     engine: str
@@ -97,8 +98,8 @@ class Runtime:
         name: its name there.
         path: its program, as written; "" when the engine looks for one by itself.
         type: containerd's and CRI-O's runtime_type, "" when not given.
-        systemd_cgroup: whether it is told to use systemd's cgroups; None when nothing says so.
-        table: everything that the configuration says about it, as read.
+        systemd_cgroup: whether it is configured for systemd's cgroups; None when the configuration leaves it open.
+        table: its whole entry in the configuration, as read.
         file: where it was registered last, "" when it is built into the engine.
         line: in that file, from 1; 0 when unknown.
     """
@@ -107,22 +108,22 @@ class Runtime:
     path: str = ""
     type: str = ""
     systemd_cgroup: bool | None = None
-    table: dict[str, Any] = field(default_factory=dict)
+    table: Table = field(default_factory=dict)
     file: str = ""
     line: int = 0
 
 
 @dataclass
 class Registry:
-    """What an engine's configuration says, all its files taken together as that engine takes them.
+    """What an engine's configuration comes to, all its files merged as that engine merges them.
 
     Attributes:
         config_version: version of the file's form where the engine has such a thing (containerd), else 0.
         runtimes: by name, built-in ones included.
         default: name of the default runtime.
-        low_level: path of the low-level runtime that the default runtime comes to, as the engine finds it (an
-            unqualified name looked up on the host), "" when none is found.
-        cdi: whether the engine injects CDI devices by itself; None when that cannot be told.
+        low_level: path of the program of the default runtime, as the engine finds it (an unqualified name looked up on
+            the host), "" when none is found.
+        cdi: whether the engine injects CDI devices by itself; None when that cannot be determined.
         spec_dirs: spec directories of the engine's own CDI support, the most important last; () when unknown.
         hook: the OCI hook by which the engine calls shim without a runtime of ours, "" when there is none.
         document: the merged configuration.
@@ -137,11 +138,11 @@ class Registry:
     cdi: bool | None = None
     spec_dirs: tuple[str, ...] = ()
     hook: str = ""
-    document: dict[str, Any] = field(default_factory=dict)
+    document: Table = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def near(self, name: str) -> str:
-        """The names of all runtimes, those that a name was probably meant for first, as text."""
+        """The names of all runtimes as text, those that resemble a name first."""
         first = nearest(name, self.runtimes)
         return ", ".join([*first, *sorted(self.runtimes.keys() - set(first))]) or "none at all"

@@ -1,10 +1,10 @@
 """Directories of OCI hooks: JSON files by which podman and CRI-O add hooks to a container's config.json by themselves.
 
-They matter twice here. Podman's precreate stage gives `shim hook precreate` the whole config.json, which makes it a way
-in that needs no runtime of another name. And a vendor's older toolkit leaves a file here whose hook injects into every
-container, next to whatever the shim injects.
+They matter twice here. podman's precreate stage gives `shim hook precreate` the whole config.json, so shim can inject
+without a runtime of its own. And a vendor's older toolkit leaves a file here whose hook injects into every container,
+in addition to what shim injects.
 
-A file counts when its name ends in .json; one of the same name in a later directory takes its place.
+A file counts when its name ends in .json; one of the same name in a later directory replaces it.
 
 Source: oci-hooks(5), https://github.com/containers/common/blob/main/pkg/hooks/docs/oci-hooks.5.md
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from shim.host.host import Host
 
-# Programs of vendors that inject devices from a hook, by the beginning of their names
+# Programs of vendors that inject devices from a hook: the beginnings of their names
 _VENDORS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-container-cli", "nvidia-ctk")
 
 
@@ -44,7 +44,7 @@ class HookFile:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is the shim's hook of podman's precreate stage."""
+        """Whether it is shim's hook of podman's precreate stage."""
         return self.arguments[1:3] == ("hook", "precreate") and "precreate" in self.stages
 
     @property
@@ -54,18 +54,18 @@ class HookFile:
 
 
 def read(host: Host, directories: Iterable[str]) -> list[HookFile]:
-    """The files of these directories, the most important directory last. One that cannot be understood is left out.
+    """The files of these directories, the most important directory last. Files that are no hooks are left out.
 
     Raises:
         CdiError: ENGINE_CONFIG_UNREADABLE.
     """
-    chosen = {path.rpartition("/")[2]: path for directory in directories for path in host.glob(f"{directory}/*.json")}
-    found = [_parsed(path, host.read(path) or b"") for path in sorted(chosen.values())]
-    return [one for one in found if one]
+    paths = {path.rpartition("/")[2]: path for directory in directories for path in host.glob(f"{directory}/*.json")}
+    files = [_parsed(path, host.read(path) or b"") for path in sorted(paths.values())]
+    return [file for file in files if file]
 
 
 def precreate(launcher: str) -> str:
-    """The text of the file that makes podman call the shim for every container that asks for a device.
+    """The text of the file with which podman calls shim for every container that asks for a device.
 
     Arguments:
         launcher: absolute path of the launcher.
@@ -80,18 +80,18 @@ def doubles(files: Iterable[HookFile], runtime: str) -> list[Finding]:
 
     Arguments:
         files: the hooks that the engine runs.
-        runtime: the name under which the shim is a runtime of the engine, "" when it is none.
+        runtime: the name under which shim is a runtime of the engine, "" when it is none.
     """
-    found = []
+    findings = []
     for file in files:
         if file.is_ours and runtime:
-            text = f"this hook calls the shim, which is the runtime {runtime} as well: it works twice for a container"
+            text = f"this hook calls shim, which is the runtime {runtime} as well: shim runs twice for a container"
             remedy = "keep one of the two: remove this file, or the runtime (`shim runtime remove --engine podman`)"
-            found.append(Finding("HOOK_DOUBLE", text, remedy, path=file.path))
+            findings.append(Finding("HOOK_DOUBLE", text, remedy, path=file.path))
         if file.is_vendors:
-            text = f"this hook runs {file.program}, which injects a vendor's devices next to those of CDI specs"
-            found.append(Finding("HOOK_DOUBLE", text, path=file.path))
-    return found
+            text = f"this hook runs {file.program}, which injects a vendor's devices in addition to those of CDI specs"
+            findings.append(Finding("HOOK_DOUBLE", text, path=file.path))
+    return findings
 
 
 def _parsed(path: str, data: bytes) -> HookFile | None:
@@ -101,4 +101,4 @@ def _parsed(path: str, data: bytes) -> HookFile | None:
         stages = document.get("stages") or []
         return HookFile(path, str(hook["path"]), tuple(map(str, hook.get("args") or [])), tuple(map(str, stages)))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None  # the engine itself says what is wrong with it, and starts no container
+        return None  # the engine itself reports what is wrong with it, and starts no container

@@ -1,7 +1,7 @@
 """Containers that run now, by the config.json with which they were made. Only read; for counting, not for deciding.
 
 Each running container has a monitor. containerd and docker start a containerd-shim, whose working directory is the
-bundle of its first container; one serves a whole Pod, and the bundles of the others lie beside that one. CRI-O
+bundle of its first container; one serves a whole Pod, and the bundles of the others are beside that one. CRI-O
 and podman start conmon, whose command line names the bundle. So monitors lead to the bundles of any state directory.
 
 Sources: containerd, core/runtime/v2 (1.x: runtime/v2), Bundle; conmon(8)
@@ -84,8 +84,8 @@ def of_conmon(host: Host, manager: str) -> list[Container]:
         manager: what the engine writes as io.container.manager, an annotation of each container.
     """
     monitors = [(monitor.option("-b", "--bundle"), monitor.option("-c", "--cid")) for monitor in host.daemons("conmon")]
-    found = _readable(host, [(bundle, id) for bundle, id in monitors if bundle.startswith("/")])
-    return [container for container in found if container.annotations.get("io.container.manager") == manager]
+    containers = _readable(host, [(bundle, id) for bundle, id in monitors if bundle.startswith("/")])
+    return [container for container in containers if container.annotations.get("io.container.manager") == manager]
 
 
 def _readable(host: Host, bundles: Iterable[tuple[str, str]]) -> list[Container]:

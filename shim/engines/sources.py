@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(host: Host) -> Settings:
-    """What shim's configuration on a machine says; the defaults where it has none.
+    """The configuration of shim on a machine; the defaults where it has none.
 
     Arguments:
         host: the machine. Below another root than "/" the files of that tree count, whoever owns them.
@@ -38,7 +38,7 @@ def settings_of(host: Host) -> Settings:
 
 
 def settings_or_defaults(host: Host) -> Settings:
-    """What shim's configuration on a machine says; the defaults where it is missing or broken, which verify reports."""
+    """The configuration of shim on a machine; the defaults where it is missing or broken (verify reports that)."""
     try:
         return settings_of(host)
     except CdiError:
@@ -65,32 +65,32 @@ def open_to(key: str, writer: str, what: str, ways: str, path: str) -> Finding:
 
 
 def findings(host: Host, ways: str) -> Iterator[Finding]:
-    """SOURCE_OFF and SOURCE_ANY: the sources that an image can write to, and what a broken configuration comes to.
+    """SOURCE_OFF and SOURCE_ANY, for the sources that an image can write to; faults of shim's own configuration.
 
     Arguments:
         host: the machine.
         ways: how people ask for devices with the engine in question, in this version of it; a clause.
     """
     try:
-        said = settings_of(host)
+        settings = settings_of(host)
     except CdiError as error:  # every create that asks for a device will be refused
         yield from error.findings
         return
-    yield from _off(said, ways)
-    for key, what in _written_by_images(said).items():
-        if getattr(said, key) == ANY:
-            yield open_to(key, "image", what, ways, said.path)
+    yield from _off(settings, ways)
+    for key, what in _written_by_images(settings).items():
+        if getattr(settings, key) == ANY:
+            yield open_to(key, "image", what, ways, settings.path)
 
 
-def _written_by_images(said: Settings) -> dict[str, str]:
-    """Member of Settings -> what its source reads."""
-    found = {"mounts": f"mounts below {MOUNTS_BELOW}"}
-    variable = next(iter(said.variables), "")
-    return {"environment": f"variables of an image or of `-e`, such as {variable}", **found} if variable else found
+def _written_by_images(settings: Settings) -> dict[str, str]:
+    """The sources that an image can write to: member of Settings -> what the source reads."""
+    mounts = {"mounts": f"mounts below {MOUNTS_BELOW}"}
+    variable = next(iter(settings.variables), "")
+    return {"environment": f"variables of an image or of `-e`, such as {variable}", **mounts} if variable else mounts
 
 
-def _off(said: Settings, ways: str) -> Iterator[Finding]:
-    off = {key: text for key, text in _written_by_images(said).items() if getattr(said, key) == OFF}
+def _off(settings: Settings, ways: str) -> Iterator[Finding]:
+    off = {key: text for key, text in _written_by_images(settings).items() if getattr(settings, key) == OFF}
     if off:
         keys = " and ".join(f"sources.{key}" for key in off)
         text = f"{', and '.join(off.values())}, ask for nothing here: {keys} {'is' if len(off) == 1 else 'are'} off"
@@ -99,4 +99,4 @@ def _off(said: Settings, ways: str) -> Iterator[Finding]:
             f"{ways}. Or switch it on: {lines} below [sources] in {SYSTEM_FILE}; with "
             '"privileged" containers with CAP_SYS_ADMIN get what they name, with "any" every image does'
         )
-        yield Finding("SOURCE_OFF", text, remedy, path=said.path)
+        yield Finding("SOURCE_OFF", text, remedy, path=settings.path)

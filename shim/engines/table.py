@@ -25,8 +25,8 @@ def present(host: Host) -> list[Engine]:
     Raises:
         CdiError: ENGINE_MISSING when there is none.
     """
-    found = [engine for engine in ENGINES.values() if host.find(engine.program) or host.daemons(engine.program)]
-    if not found:
+    engines = [engine for engine in ENGINES.values() if host.find(engine.program) or host.daemons(engine.program)]
+    if not engines:
         programs = ", ".join(engine.program for engine in ENGINES.values())
         raise CdiError([Finding("ENGINE_MISSING", f"no engine is installed here or runs: there is none of {programs}")])
-    return found
+    return engines

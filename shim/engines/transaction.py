@@ -1,11 +1,11 @@
-"""Files written together, and what was there before: so that `remove` gives back what `configure` found.
+"""Files that are written together, and restored: `remove` gives each file what `configure` found in it.
 
 A record (shim.engines.undo_records) with the old bytes is written before the first file is changed, so that a crash
 leaves a way back. Each file is replaced as a whole (shim.base.files); when one of them cannot be written, those before
-it are put back.
+it are restored.
 
-A file that still has the bytes that we gave it gets its old bytes. One that somebody changed since keeps that change:
-only our keys go (shim.engines.texts.editing.revert).
+A file that still has the bytes that configure wrote gets its old bytes. One that was changed since keeps that change:
+only our keys are removed (shim.engines.texts.editing.revert).
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 def commit(
     host: Host, record: Record, contents: Mapping[str, bytes | None], check: Callable[[], None] = lambda: None
 ) -> None:
-    """Keep a record, then bring files and the low-level link to what it says.
+    """Save a record, then write the files and the low-level link.
 
     Arguments:
         host: the machine.
         record: complete.
-        contents: path -> new bytes; None for a file that shall be missing.
-        check: looks at the result, and raises CdiError when it must not stay.
+        contents: path -> new bytes; None for a file that is to be removed.
+        check: examines the result, and raises CdiError when it must not stay.
     Raises:
         CdiError: CONFIG_BACKUP, CONFIG_WRITE, or what `check` raised; everything is then as it was, an earlier
             registration of the same name included.
     """
     before = {path: host.read(path) for path in contents}
     linked = host.readlink(record.link)
-    kept = find(host, record.engine, record.config, record.name)
-    made = _missing(host, [*contents, record.link])
-    record.made = [*(kept.made if kept else []), *made]
+    earlier = find(host, record.engine, record.config, record.name)
+    directories = _missing_directories(host, [*contents, record.link])
+    record.made = [*(earlier.made if earlier else []), *directories]
     save(host, record)
     try:
         for path, data in contents.items():
@@ -58,15 +58,15 @@ def commit(
                 put(host, path, data)
         if record.link:
             point(host, record.link, linked)
-        _unmake(host, made)
+        _remove_directories(host, directories)
         forget(host, record)
-        if kept:
-            save(host, kept)
+        if earlier:
+            save(host, earlier)
         raise
 
 
 def restored(host: Host, record: Record) -> dict[str, bytes | None]:
-    """The content that each file of a record gets back.
+    """The content of each file of a record without what configure did.
 
     Raises:
         CdiError: ENGINE_CONFIG_SYNTAX or ENGINE_CONFIG_SHAPE, for a file that was changed since and cannot be read.
@@ -75,17 +75,17 @@ def restored(host: Host, record: Record) -> dict[str, bytes | None]:
     others = [other for other in every(host) if other.key != record.key]
     for file in record.files:
         now = host.read(file.path)
-        # a file of ours that another runtime needs as well stays; what is in it is as new as the latest configure
+        # a file of ours that another runtime needs as well stays, with the content of the latest configure
         is_shared = file.is_whole and any(other.file(file.path) for other in others)
         contents[file.path] = now if is_shared else without(file, now)
     return contents
 
 
 def without(file: File, now: bytes | None) -> bytes | None:
-    """What a file would be had we not touched it.
+    """The content of a file without what configure did to it.
 
     Arguments:
-        file: what a record says about it.
+        file: the file in a record.
         now: its bytes, None when it is missing.
     Raises:
         CdiError: as shim.engines.texts.editing.revert.
@@ -96,46 +96,53 @@ def without(file: File, now: bytes | None) -> bytes | None:
 
 
 def undo(host: Host, record: Record) -> None:
-    """Give back what a record says, and forget it. The low-level link stays where another record needs it.
+    """Restore the files and the link of a record, and remove it. The link stays where another record needs it.
 
     Raises:
         CdiError: CONFIG_WRITE, CONFIG_BACKUP; ENGINE_CONFIG_SYNTAX or ENGINE_CONFIG_SHAPE as in `restored`.
     """
     for path, data in restored(host, record).items():
-        now = host.read(path)
+        old = host.read(path)
         put(host, path, data)
-        _hand_over(host, record, path, now, data)
-    heirs = _heirs(host, record)
-    if is_ours_alone(host, record):
+        _update_later_records(host, record, path, old, data)
+    sharers = _sharers_of_link(host, record)
+    if owns_link(host, record):
         point(host, record.link, record.linked)
-    elif heirs and record.linked != record.low_level:  # who is the last of them gives back what was there first
-        heirs[0].linked = record.linked
-        save(host, heirs[0])
-    left = _unmake(host, record.made)
+    elif sharers and record.linked != record.low_level:  # the last of the records restores the original target
+        sharers[0].linked = record.linked
+        save(host, sharers[0])
+    left = _remove_directories(host, record.made)
     forget(host, record)
     others = every(host)
-    if left and others:  # who is the last in a directory takes it away
+    if left and others:  # the last of the records removes a directory that several need
         others[0].made = [*others[0].made, *left]
         save(host, others[0])
 
 
-def is_ours_alone(host: Host, record: Record) -> bool:
-    """Whether the low-level link of a record is as it made it, and no other record needs it."""
-    return bool(record.link) and not _heirs(host, record) and host.readlink(record.link) == record.low_level
+def owns_link(host: Host, record: Record) -> bool:
+    """Whether the low-level link of a record has the target that it was given, and no other record needs it."""
+    return bool(record.link) and not _sharers_of_link(host, record) and host.readlink(record.link) == record.low_level
 
 
-def _hand_over(host: Host, record: Record, path: str, now: bytes | None, then: bytes | None) -> None:
-    """What later records say was in a file before them must not hold what this one did to it."""
-    mine = record.file(path)
+def _update_later_records(host: Host, record: Record, path: str, old: bytes | None, new: bytes | None) -> None:
+    """Take what a record did to a file out of the former contents that later records hold.
+
+    Arguments:
+        host: the machine.
+        record: the one that is undone.
+        path: the file.
+        old, new: its content before and after.
+    """
+    file = record.file(path)
     for other in every(host):
-        theirs = other.file(path)
-        if other.time > record.time and mine and theirs and theirs.before is not None:
-            theirs.before = without(mine, theirs.before)
-            theirs.after = digest(then) if digest(now) == theirs.after else theirs.after
+        later = other.file(path)
+        if other.time > record.time and file and later and later.before is not None:
+            later.before = without(file, later.before)
+            later.after = digest(new) if digest(old) == later.after else later.after
             save(host, other)
 
 
-def _heirs(host: Host, record: Record) -> list[Record]:
+def _sharers_of_link(host: Host, record: Record) -> list[Record]:
     return [other for other in every(host) if other.key != record.key and record.link and other.link == record.link]
 
 
@@ -156,9 +163,9 @@ def put(host: Host, path: str, data: bytes | None) -> None:
 
 
 def point(host: Host, link: str, target: str | None) -> None:
-    """Let a link lead somewhere, None: remove it. Raises CdiError: CONFIG_WRITE."""
+    """Give a link its target, None: remove it. Raises CdiError: CONFIG_WRITE."""
     real = host.real(link)
-    if host.readlink(link) == target:  # without root, a link that root has made is all there can be
+    if host.readlink(link) == target:  # without root only a link that is there already can be used
         return
     try:
         if target is None:
@@ -173,21 +180,21 @@ def point(host: Host, link: str, target: str | None) -> None:
         raise refused("CONFIG_WRITE", "it cannot be written", error, link) from None
 
 
-def _missing(host: Host, paths: Iterable[str]) -> list[str]:
-    """The directories that have to be made for paths, a directory behind the one that it lies in."""
-    found: list[str] = []
+def _missing_directories(host: Host, paths: Iterable[str]) -> list[str]:
+    """The directories that have to be made for paths, each behind its parent."""
+    directories: list[str] = []
     for path in paths:
-        above = parent(path)
+        directory = parent(path)
         missing = []
-        while above and above not in found and not host.real(above).is_dir():
-            missing.append(above)
-            above = parent(above)
-        found += reversed(missing)
-    return found
+        while directory and directory not in directories and not host.real(directory).is_dir():
+            missing.append(directory)
+            directory = parent(directory)
+        directories += reversed(missing)
+    return directories
 
 
-def _unmake(host: Host, directories: list[str]) -> list[str]:
-    """Remove directories that were made, if nothing is in them; those that are still there."""
+def _remove_directories(host: Host, directories: list[str]) -> list[str]:
+    """Remove directories that were made, if they are empty. Returns those that are still there."""
     for path in reversed(directories):
         with contextlib.suppress(OSError):
             host.real(path).rmdir()

@@ -1,7 +1,7 @@
-"""The record of what configure did: for one runtime name in one engine's configuration.
+"""Records of what configure did, one for each runtime name in each engine's configuration, so that it can be undone.
 
 DIRECTORY/KEY.json      what was done (Record)
-DIRECTORY/KEY.N         the bytes of its N-th file before; 0600, whatever the file itself was
+DIRECTORY/KEY.N         the former bytes of its N-th file; 0600, whatever the mode of the file itself was
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class File:
 
     Attributes:
         path: the file.
-        edits: what was done to it.
-        before: its bytes before, None when it was missing.
-        after: digest of what was written.
+        edits: that were made in it.
+        before: its former bytes, None when it was missing.
+        after: digest of the bytes that were written.
     """
 
     path: str
@@ -57,13 +57,13 @@ class Record:
         engine: its name.
         config: the engine's main file.
         name: the runtime's name.
-        default: the engine's default runtime before.
+        default: the engine's former default runtime.
         as_default: whether the runtime was to become the default.
-        low_level: where `link` was let lead to.
+        low_level: the target that `link` was given.
         link: the low-level link, "" when none was needed.
-        linked: where that link led before, None when it was missing.
+        linked: the former target of that link, None when it was missing.
         made: directories that were made for its files and its link.
-        time: when, in nanoseconds since 1970.
+        time: of configure, in nanoseconds since 1970.
         files: in the order in which they were written.
     """
 
@@ -81,16 +81,16 @@ class Record:
 
     @property
     def key(self) -> str:
-        """What its files are called after."""
+        """The common beginning of the names of its files."""
         return f"{self.engine}-{self.name}-{identity.short_name(self.config)}"
 
     def file(self, path: str) -> File | None:
-        """What the record says about a file."""
+        """A file of the record, None for one that it does not have."""
         return next((file for file in self.files if file.path == path), None)
 
 
 def directory() -> str:
-    """Where the records of this user lie: /var/lib/shim/engines, rootless `shim/engines` in $XDG_STATE_HOME."""
+    """The directory of this user's records: /var/lib/shim/engines, rootless `shim/engines` in $XDG_STATE_HOME."""
     if identity.is_rootful():
         return SYSTEM_DIRECTORY
     home = os.environ.get("XDG_STATE_HOME", "")
@@ -115,7 +115,7 @@ def find(host: Host, engine: str, config: str, name: str) -> Record | None:
 
 
 def digest(data: bytes | None) -> str:
-    """What a record says about the bytes of a file; "" for one that is missing."""
+    """The digest of a file's bytes as records hold it; "" for one that is missing."""
     return hashlib.sha256(data).hexdigest() if data is not None else ""
 
 
@@ -123,7 +123,7 @@ def save(host: Host, record: Record) -> None:
     """Write a record and its copies. Raises CdiError: CONFIG_BACKUP."""
     _check(host)
     top = f"{directory()}/{record.key}"
-    said = {"format": FORMAT, **asdict(record), "files": []}
+    document = {"format": FORMAT, **asdict(record), "files": []}
     try:
         _make_private(host.real(directory()))
         for number, file in enumerate(record.files):
@@ -131,10 +131,10 @@ def save(host: Host, record: Record) -> None:
             if copy is not None and file.before is not None:
                 files.write(host.real(copy), file.before, mode=0o600)
             edits = [_edit_as_json(edit) for edit in file.edits]
-            said["files"].append({"path": file.path, "edits": edits, "before": copy, "after": file.after})
-        files.write(host.real(f"{top}.json"), json.dumps(said, indent=1).encode(), mode=0o600)
+            document["files"].append({"path": file.path, "edits": edits, "before": copy, "after": file.after})
+        files.write(host.real(f"{top}.json"), json.dumps(document, indent=1).encode(), mode=0o600)
     except (OSError, ValueError) as error:
-        raise refused("CONFIG_BACKUP", "what the files were cannot be kept", error, f"{top}.json") from None
+        raise refused("CONFIG_BACKUP", "the former files cannot be saved", error, f"{top}.json") from None
 
 
 def _check(host: Host) -> None:
@@ -146,7 +146,7 @@ def _check(host: Host) -> None:
         objection = "" if identity.is_ours(str(real)) or not os.path.lexists(real) else "it is not this user's alone"
     if objection:
         remedy = "move it away; what is in it cannot be trusted, so take the runtime out of the engine's files by hand"
-        text = f"records of what was configured lie here, and {objection}"
+        text = f"records of configure are in it, and {objection}"
         raise CdiError([Finding("CONFIG_BACKUP", text, remedy, path=directory())])
 
 
@@ -179,46 +179,46 @@ def forget(host: Host, record: Record) -> None:
 
 def _load(host: Host, path: str) -> Record:
     try:
-        said = json.loads(host.read(path) or b"")
-        if said.pop("format") != FORMAT:
+        document = json.loads(host.read(path) or b"")
+        if document.pop("format") != FORMAT:
             raise ValueError("another format")
-        found = []
-        for file in said.pop("files"):
+        files = []
+        for file in document.pop("files"):
             before = None if file["before"] is None else host.read(file["before"])
             if before is None and file["before"] is not None:
                 raise ValueError(f"{file['before']} is missing")
-            found.append(File(file["path"], [_edit(edit) for edit in file["edits"]], before, file["after"]))
-        return Record(**said, files=found)
+            files.append(File(file["path"], [_edit(edit) for edit in file["edits"]], before, file["after"]))
+        return Record(**document, files=files)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        text = f"it is no record of what was configured: {error}"
+        text = f"it is no record of configure: {error}"
         remedy = "take the runtime out of the engine's configuration by hand, then remove this file"
         raise CdiError([Finding("CONFIG_BACKUP", text, remedy, path=path)]) from None
 
 
 def _edit_as_json(edit: Edit) -> dict[str, Any]:
-    steps = [
+    steps: list[list[Any]] = [
         ["put", step.keys, step.value] if isinstance(step, Put) else ["add", step.keys, step.items]
         for step in edit.steps
     ]
     return {"path": edit.path, "form": edit.form, "steps": steps, "head": edit.head}
 
 
-def _edit(said: dict[str, Any]) -> Edit:
+def _edit(document: dict[str, Any]) -> Edit:
     steps = [
         Put(tuple(keys), value) if kind == "put" else Add(tuple(keys), tuple(value))
-        for kind, keys, value in said["steps"]
+        for kind, keys, value in document["steps"]
     ]
-    return Edit(said["path"], said["form"], tuple(steps), said["head"])
+    return Edit(document["path"], document["form"], tuple(steps), document["head"])
 
 
 def refused(id: str, what: str, error: OSError | ValueError, path: str) -> CdiError:
-    """The finding for what the system refuses.
+    """The error for something that the system refuses.
 
     Arguments:
         id: of the finding.
-        what: was refused, a clause.
+        what: the effect, a clause.
         error: of the system.
-        path: it is about.
+        path: the file.
     """
     cause = str(error) if str(error) == files.NOT_REGULAR else reason(error)
     return CdiError([Finding(id, f"{what}: {cause}", path=path)])

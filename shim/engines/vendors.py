@@ -1,10 +1,10 @@
-"""Runtimes of vendors that stand in front of runc: which programs they are, and what their configuration says.
+"""Runtimes of vendors in front of runc: which programs they are, and what their configuration lets ask.
 
-They give devices to containers that ask in the vendor's way, and then execute a low-level runtime. shim takes the place
-of such a program and executes that same low-level runtime; so what asked the vendor's program has to ask shim.
+They give devices to containers that ask in the vendor's way, and then execute a low-level runtime. shim replaces such a
+program and executes the same low-level runtime; so a container that asked the vendor's program has to ask shim.
 
-NVIDIA's configuration is /etc/nvidia-container-runtime/config.toml, or lies beside the program where its operator has
-put both. AMD's program has none that concerns requests.
+NVIDIA's configuration is /etc/nvidia-container-runtime/config.toml, or a file beside the program where NVIDIA's
+operator installed both. AMD's program has none that concerns requests.
 
 Sources: https://github.com/NVIDIA/nvidia-container-toolkit, api/config/v1/config.go (GetDefault), internal/config/image
 (VisibleDevices), cmd/nvidia-ctk-installer/toolkit; https://github.com/ROCm/container-toolkit, internal/oci/oci.go
@@ -13,7 +13,7 @@ Sources: https://github.com/NVIDIA/nvidia-container-toolkit, api/config/v1/confi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError
 from shim.base.paths import parent
@@ -21,9 +21,11 @@ from shim.cdi.annotations import PREFIX
 from shim.config.location import VENDOR_FILE
 from shim.config.settings import ANY, OFF, PRIVILEGED
 from shim.engines.texts import editing, toml_edit
+from shim.engines.texts.values import get, texts
 
 if TYPE_CHECKING:
     from shim.engines.model import Registry
+    from shim.engines.texts.values import Table
     from shim.host.host import Host
 
 _NVIDIA = "nvidia-container-runtime"
@@ -75,9 +77,8 @@ def program(registry: Registry) -> str:
 
 def low_level_names(host: Host, path: str) -> list[str]:
     """The low-level runtimes that a vendor's program executes, by name or path, the first choice first."""
-    names = toml_edit.get(_configuration(host, path)[1], ("nvidia-container-runtime", "runtimes"))
-    found = [name for name in names if isinstance(name, str) and name] if isinstance(names, list) else []
-    return found or _LOW_LEVEL
+    configured = get(_configuration(host, path)[1], ("nvidia-container-runtime", "runtimes"))
+    return [name for name in texts(configured) if name] or _LOW_LEVEL
 
 
 def policy(host: Host, path: str) -> Policy:
@@ -91,7 +92,7 @@ def policy(host: Host, path: str) -> Policy:
         return Policy(("AMD_VISIBLE_DEVICES",))
     file, document, text = _configuration(host, path)
     cdi = ("nvidia-container-runtime", "modes", "cdi", "annotation-prefixes")
-    prefixes = toml_edit.get(document, cdi)
+    prefixes = get(document, cdi)
     preferred = document.get("swarm-resource")
     keys = {"environment": (_ENVIRONMENT,), "mounts": (_MOUNTS,), "prefixes": cdi}
     return Policy(
@@ -101,15 +102,15 @@ def policy(host: Host, path: str) -> Policy:
         else (),
         environment=PRIVILEGED if document.get(_ENVIRONMENT) is False else ANY,
         mounts=ANY if document.get(_MOUNTS) is True else OFF,
-        prefixes=tuple(str(item) for item in prefixes) if isinstance(prefixes, list) else (PREFIX,),
+        prefixes=tuple(texts(prefixes)) if isinstance(prefixes, list) else (PREFIX,),
         takes_old_images=True,
         file=file,
         lines={member: line for member, path in keys.items() if (line := toml_edit.line_of(text, path))},
     )
 
 
-def _configuration(host: Host, path: str) -> tuple[str, dict[str, Any], str]:
-    """The configuration of NVIDIA's program: its path, what it means, its text; "", {} and "" when it has none."""
+def _configuration(host: Host, path: str) -> tuple[str, Table, str]:
+    """The configuration of NVIDIA's program: its path, its meaning, its text; "", {} and "" when it has none."""
     for file in (f"{parent(path)}/.config/nvidia-container-runtime/config.toml", VENDOR_FILE):
         try:
             data = host.read(file)

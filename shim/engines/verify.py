@@ -1,6 +1,6 @@
-"""Whether a runtime that is registered will work: findings, from the files, from the machine and from the daemon.
+"""Whether a registered runtime will work: findings, from the files, from the machine and from the daemon.
 
-What only one engine can get wrong, its own module finds (`faults`); here stands what is the same for all of them.
+Here is what all engines have in common; the faults of one engine are found by `Engine.faults`.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ if TYPE_CHECKING:
 
     from shim.engines.contract import Engine
     from shim.engines.model import Location, Registry, Runtime
-    from shim.host.host import Host
+    from shim.host.host import Daemon, Host
 
 _ENFORCING = "/sys/fs/selinux/enforce"
 _USE_DEVICES = "/sys/fs/selinux/booleans/container_use_devices"
 
 
 def findings(host: Host, engine: Engine, location: Location, name: str) -> list[Finding]:
-    """Everything that is wrong with a runtime in an engine's configuration, or will surprise.
+    """Everything that is wrong with a runtime in an engine's configuration, or unexpected.
 
     Arguments:
         host: the machine.
         engine: the engine.
-        location: where its configuration lies.
+        location: where its configuration is.
         name: the runtime.
     """
     try:
         registry = engine.read(host, location)
     except CdiError as error:
         return error.findings
-    found = [*registry.findings, *engine.faults(host, location, registry, name)]
-    found += _changeable(host, registry)
-    found += _runtimes(host, location, registry, name)
-    found += _default(host, location, registry, name)
-    found += _low_level(host, registry, name)
-    found += _restart(host, engine, location, registry, found)
-    found += _selinux(host)
+    result = [*registry.findings, *engine.faults(host, location, registry, name)]
+    result += _changeable(host, registry)
+    result += _runtimes(host, location, registry, name)
+    result += _default(host, location, registry, name)
+    result += _low_level(host, registry, name)
+    if location.daemon and not any(finding.id == "RESTART_NEEDED" for finding in result):
+        result += _restart(host, engine, location, location.daemon, registry)
+    result += _selinux(host)
     if name in registry.runtimes or registry.hook:
-        found += sources.findings(host, engine.ways_to_ask(location, registry, name))
-    return found
+        result += sources.findings(host, engine.ways_to_ask(location, registry, name))
+    return result
 
 
 def _changeable(host: Host, registry: Registry) -> Iterator[Finding]:
-    """Files that root's engine obeys and another user can change."""
+    """Files that the engine reads as root and another user can change."""
     for path in registry.files if host.user == 0 else ():
         objection = host.objection(path)
         if objection:
-            yield Finding("CONFIG_UNTRUSTED", f"the engine obeys it as root, and {objection}", path=path)
+            yield Finding("CONFIG_UNTRUSTED", f"the engine reads it as root, and {objection}", path=path)
 
 
 def _runtimes(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
     if name not in registry.runtimes and not _is_hooked(host, registry, name):
-        yield Finding(
-            "HANDLER_MISSING", f"there is no runtime {name}; there are {registry.near(name)}", path=location.config
-        )
+        text = f"there is no runtime {name}; there are {registry.near(name)}"
+        yield Finding("HANDLER_MISSING", text, path=location.config)
     for runtime in registry.runtimes.values():
         if runtime.name == name:
             yield from _launcher(host, runtime)
@@ -85,7 +85,7 @@ def _default(host: Host, location: Location, registry: Registry, name: str) -> I
         return
     if registry.default == name:
         before = f"; before it was {record.default}" if record and record.default else ""
-        text = f"{name} is the default runtime, for every container, which nobody asked shim for{before}"
+        text = f"{name} is the default runtime, for every container, which `configure` did not do{before}"
         yield Finding("RUNTIME_DEFAULT", text, path=location.config)
     elif record and record.default and record.default != registry.default:
         text = f"the default runtime is {registry.default}; it was {record.default} when {name} was configured"
@@ -97,41 +97,36 @@ def _low_level(host: Host, registry: Registry, name: str) -> Iterator[Finding]:
     if not runtime or not launcher.is_launcher(host, runtime.path):
         return
     link = launcher.link_of(runtime.path)
-    becomes = launcher.becomes(host, runtime.path)
-    if not becomes or not host.find(becomes):
-        text = f"{runtime.path} becomes {becomes or 'no runtime'}, which is missing"
+    executed = launcher.low_level_of(host, runtime.path)
+    if not executed or not host.find(executed):
+        text = f"{runtime.path} executes {executed or 'no runtime'}, which is missing"
         yield Finding("LOWLEVEL_MISSING", text, path=link)
         return
     try:
         used = launcher.current(host, registry, runtime.path)
     except CdiError:
         return
-    if not host.is_same_file(used, becomes):
-        text = f"{runtime.path} becomes {becomes}, but the engine's default runtime is {used}"
+    if not host.is_same_file(used, executed):
+        text = f"{runtime.path} executes {executed}, but the engine's default runtime is {used}"
         yield Finding("LOWLEVEL_MISMATCH", text, path=link)
 
 
-def _restart(
-    host: Host, engine: Engine, location: Location, registry: Registry, found: list[Finding]
-) -> Iterator[Finding]:
-    """A daemon reads its files when it starts. Where an engine has said so itself, more exactly, this is left out."""
-    if not location.daemon or any(finding.id == "RESTART_NEEDED" for finding in found):
+def _restart(host: Host, engine: Engine, location: Location, daemon: Daemon, registry: Registry) -> Iterator[Finding]:
+    """Differences between the files and the running daemon, which reads them when it starts."""
+    differences = engine.ask_daemon(host, location, registry)
+    if differences is not None:
+        yield from differences
         return
-    asked = engine.ask_daemon(host, location, registry)
-    if asked is not None:
-        yield from asked
-        return
-    newer = [path for path in registry.files if host.modified(path) > location.daemon.started]
+    newer = [path for path in registry.files if host.modified(path) > daemon.started]
     if newer:
-        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(location.daemon.started))
-        what = f"{location.engine} (process {location.daemon.pid})"
-        text = f"{what} runs since {since}, and {newer[0]} was changed after that"
-        remedy = f"{engine.restart_command(location)}; containers that run are not affected"
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(daemon.started))
+        text = f"{engine.name} (process {daemon.pid}) runs since {since}, and {newer[0]} was changed after that"
+        remedy = f"{engine.restart_command(location)}; running containers are not affected"
         yield Finding("RESTART_NEEDED", text, remedy, path=newer[0])
 
 
 def _selinux(host: Host) -> Iterator[Finding]:
-    """Labels of containers may not use the devices of others, unless a boolean lets them (container_selinux(8))."""
+    """A policy by which containers may not use devices with labels of others (container_selinux(8))."""
     if host.text(_ENFORCING) == "1" and host.text(_USE_DEVICES)[:1] == "0":
         text = "SELinux is enforcing, and containers may not use devices: container_use_devices is off"
         yield Finding("SELINUX_DEVICES", text, path=_USE_DEVICES)

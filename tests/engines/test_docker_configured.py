@@ -12,7 +12,7 @@ from engines.harness.device import FakeDevice, seen
 from engines.harness.docker import Docker
 from engines.harness.sandbox import Sandbox, wait_until
 
-from shim.engines.model import Put, Wanted
+from shim.engines.model import NewRuntime, Put
 from shim.engines.table import ENGINES
 from shim.engines.texts import editing, json_edit
 from shim.host.host import Daemon, Host
@@ -37,10 +37,10 @@ class Configured:
         self.host = Host(daemons=[Daemon(7, argv, 0.0)])
         self.location = docker.locate(self.host)
 
-    def edit(self, wanted: Wanted) -> None:
+    def edit(self, new: NewRuntime) -> None:
         """Make the edits that `configure` makes."""
         registry = docker.read(self.host, self.location)
-        steps = docker.edits(self.host, self.location, registry, wanted)
+        steps = docker.edits(self.host, self.location, registry, new)
         self.file.write_bytes(editing.apply(steps, {str(self.file): self.file.read_bytes()})[str(self.file)])
 
     def put(self, keys: tuple[str, ...], value: Any) -> None:
@@ -84,7 +84,7 @@ def test_a_runtime_is_there_after_a_reload_and_the_default_too(
     configured.reload()
     assert configured.stale() == []
 
-    configured.edit(Wanted("shim", str(shim)))
+    configured.edit(NewRuntime("shim", str(shim)))
     (said,) = configured.stale()
     assert "does not know the runtime shim as the file has it; systemctl reload docker" in said
     assert "shim" not in configured.info("Runtimes")
@@ -96,9 +96,9 @@ def test_a_runtime_is_there_after_a_reload_and_the_default_too(
     assert runtimes["other"]["runtimeArgs"] == ["--debug"]
     assert configured.daemon.run("--rm", "--runtime=shim", script=device.probe).status == 0
 
-    configured.edit(Wanted("shim", str(shim), default=True))
+    configured.edit(NewRuntime("shim", str(shim), default=True))
     (said,) = configured.stale()
-    assert "the file's default runtime is shim; that of the dockerd" in said
+    assert "the file's default runtime is shim; that of the running dockerd" in said
     configured.reload()
     assert configured.info("DefaultRuntime") == "shim"
     assert seen(configured.daemon.run("--rm", script=device.probe).ok())
@@ -111,7 +111,7 @@ def test_runtimes_of_the_command_line_are_lost_by_a_reload_so_a_restart_is_advis
     configured = Configured(sandbox, shim, "--add-runtime", "flagged=/usr/sbin/runc")
     try:
         assert "flagged" in configured.info("Runtimes")
-        configured.edit(Wanted("shim", str(shim)))
+        configured.edit(NewRuntime("shim", str(shim)))
         (said,) = configured.stale()
         assert "systemctl restart docker" in said
         configured.reload()
@@ -131,7 +131,7 @@ def test_a_file_that_begins_empty_works_after_configure(sandbox: Sandbox, shim: 
     assert fault.id == "ENGINE_CONFIG_SYNTAX"
     assert "EOF" in sandbox.run(*argv).err
     after = editing.apply(
-        docker.edits(host, location, docker.read(host, location), Wanted("shim", str(shim))), {str(file): b""}
+        docker.edits(host, location, docker.read(host, location), NewRuntime("shim", str(shim))), {str(file): b""}
     )
     file.write_bytes(after[str(file)].replace(b"{\n", b'{\n  "hosts": ["nonsense"],\n', 1))
     assert "nonsense" in sandbox.run(*argv).err, "it is read to its end, and only what we broke is refused"

@@ -5,10 +5,10 @@
   as well when the file registers no runtime at all.
 * containerd 2.x merges key by key. Our keys go into a file of their own, of the same version as the rest, in a
   directory that is imported. From 2.2 on `containerd config default` prints an import of conf.d, but the daemon imports
-  only what the main file says; so that is always made sure.
+  only what the main file names; so an import is added wherever there is none.
 * k3s, rke2, k0s and microk8s write the file themselves: `distributions`.
 
-Sources: containerd, docs/cri/config.md, docs/man/containerd-config.toml.5.md, and what the modules beside name.
+Sources: containerd, docs/cri/config.md, docs/man/containerd-config.toml.5.md, and those of the modules of this package.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from shim.engines.contract import Engine
 from shim.engines.model import Add, Edit, Location, Put
 from shim.engines.texts import template_edit, toml_edit
 from shim.engines.texts.editing import apply, decoded
+from shim.engines.texts.values import table_at, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shim.engines.containerd.config_files import Merged
-    from shim.engines.model import Registry, Wanted
+    from shim.engines.model import NewRuntime, Registry
     from shim.engines.running import Container
     from shim.host.host import Host
 
@@ -47,7 +48,7 @@ _RESTARTS = {
     "k0s": "k0s stop && k0s start",
     "snap": "microk8s stop && microk8s start",
 }
-# The k3s and rke2 from which on a template may go on from the base: minor and patch of the Kubernetes in it
+# The first k3s and rke2 whose templates may extend a base: minor version of Kubernetes -> patch
 _BASE_SINCE = {24: 17, 25: 13, 26: 8, 27: 5}
 
 _MARK = "# Written by `shim runtime configure`; `shim runtime remove` takes it away.\n"
@@ -67,7 +68,8 @@ class Containerd(Engine):
                 `config_files.file_at` raises, since the version and imports of the main file decide where our keys go.
         """
         daemons = distributions.daemons(host)
-        daemon = next((one for one in daemons if not config or distributions.config_of(one) == config), None)
+        matching = (daemon for daemon in daemons if not config or distributions.config_of(daemon) == config)
+        daemon = next(matching, None)
         path = config or (distributions.config_of(daemon) if daemon else distributions.default_file(host))
         layout = distributions.layout_of(host, path)
         if config:
@@ -81,9 +83,9 @@ class Containerd(Engine):
         return location if drop_in else replace(location, drop_in=distributions.drop_in_of(host, location))
 
     def read(self, host: Host, location: Location) -> Registry:
-        """Read the configuration as containerd does. See `model.Engine`.
+        """Read the configuration as containerd does. See `Engine`.
 
-        Where no file says how the default runtime is built, `containerd config dump` is asked.
+        Where no file has the table of the default runtime, it is taken from `containerd config dump`.
 
         Raises:
             CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX, ENGINE_CONFIG_VERSION.
@@ -98,8 +100,8 @@ class Containerd(Engine):
                 registry.runtimes[registry.default] = dumped.runtimes[registry.default]
         return registry
 
-    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-        """What registers a runtime in containerd. See `model.Engine`.
+    def edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
+        """What registers a runtime in containerd. See `Engine`.
 
         Raises:
             CdiError: CRI_DISABLED; ENGINE_CONFIG_VERSION for a file that this containerd does not take; RUNTIME_LOST
@@ -109,40 +111,40 @@ class Containerd(Engine):
                 later file would win; POD_REQUESTS where authors of Pods could ask a runtime of ours for devices.
         """
         merged = config_files.merged(host, location)
-        _refuse(location, merged, registry, wanted)
-        steps = _steps(host, location, merged, registry, wanted)
+        _refuse(location, merged, registry, new)
+        steps = _steps(host, location, merged, registry, new)
         if distributions.is_template(location):
             result = [_template(host, location, steps)]
         else:
             path = location.drop_in if merged.modern or location.layout == "k0s" else _home(location, merged)
             result = _in_file(host, location, merged, path or location.config, steps)
-        then = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
-        if wanted.default and not distributions.is_template(location):
-            _check_default(config_files.merged(then, location), result, wanted)
-        _check_pods(host, then, location, wanted.name)
+        later = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
+        if new.default and not distributions.is_template(location):
+            _check_default(config_files.merged(later, location), result, new)
+        _check_pods(host, later, location, new.name)
         return result
 
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> list[Finding]:
         """What is wrong with a runtime in containerd's configuration. See `Engine`."""
         merged = config_files.merged(host, location)
-        found = [*checks.other(host, location)]
+        findings = [*checks.other(host, location)]
         for file in merged.files:
-            found += [*checks.unquoted(file), *checks.dead(file, merged, location), *checks.types(file, merged)]
-        found += [
+            findings += [*checks.unquoted(file), *checks.dead(file, merged, location), *checks.types(file, merged)]
+        findings += [
             *checks.disabled(merged),
             *checks.unused(host, location, merged),
             *checks.lost(merged, registry),
         ]
         for runtime in registry.runtimes.values():
-            found += checks.without_type(runtime)
+            findings += checks.without_type(runtime)
         if name in registry.runtimes:
             runtime = registry.runtimes[name]
-            found += [*annotation_lists.missing(host, runtime), *checks.cgroups(registry, runtime)]
-        found += annotation_lists.of_pods(host, location, name)
-        return [*found, *checks.cdi(location, merged, registry)]
+            findings += [*annotation_lists.missing(host, runtime), *checks.cgroups(registry, runtime)]
+        findings += annotation_lists.of_pods(host, location, name)
+        return [*findings, *checks.cdi(location, merged, registry)]
 
     def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
-        """What `containerd config dump` says that changed files come to. See `Engine`."""
+        """The output of `containerd config dump` for changed files. See `Engine`."""
         return config_dump.preview(host, location, changes)
 
     def restart_command(self, location: Location) -> str:
@@ -150,14 +152,14 @@ class Containerd(Engine):
         return _RESTARTS.get(location.layout, "systemctl restart containerd")
 
     def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
-        """How a container asks for devices. See `model.Engine`."""
+        """The same in every version. See `Engine`."""
         return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
     def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
         """It arrives where pod_annotations lets it through. See `Engine`."""
         runtime = registry.runtimes.get(handler)
-        passed_on = runtime.table.get("pod_annotations") if runtime else None
-        if any(patterns.matches(pattern, key) for pattern in passed_on or () if isinstance(pattern, str)):
+        passed_on = texts(runtime.table.get("pod_annotations")) if runtime else []
+        if any(patterns.matches(pattern, key) for pattern in passed_on):
             return (
                 f"pod_annotations of {handler} lets it through to each container and to the sandbox of the Pod, where "
                 "it looks like a request of the kubelet's (POD_REQUESTS)"
@@ -169,49 +171,49 @@ class Containerd(Engine):
         return running.of_shims(host, lambda namespace: namespace not in {"moby", "plugins.moby"})
 
 
-def _refuse(location: Location, merged: Merged, registry: Registry, wanted: Wanted) -> None:
-    found = [*checks.disabled(merged), *checks.unread(location, merged)]
-    if found:
-        raise CdiError(found)
+def _refuse(location: Location, merged: Merged, registry: Registry, new: NewRuntime) -> None:
+    findings = [*checks.disabled(merged), *checks.unread(location, merged)]
+    if findings:
+        raise CdiError(findings)
     older = registry.runtimes.get("default")
-    if wanted.default and older and not merged.modern and registry.default == "default":
-        text = "default_runtime says which runtime is the default, in a form that goes before default_runtime_name"
+    if new.default and older and not merged.modern and registry.default == "default":
+        text = "default_runtime names the default runtime, in a form that takes precedence over default_runtime_name"
         remedy = 'write it as containerd.runtimes.NAME, with default_runtime_name = "NAME"'
         raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=older.file, line=older.line)])
 
 
-def _steps(host: Host, location: Location, merged: Merged, registry: Registry, wanted: Wanted) -> list[Put]:
+def _steps(host: Host, location: Location, merged: Merged, registry: Registry, new: NewRuntime) -> list[Put]:
     section = ("plugins", merged.ours)
     runtimes = (*section, "containerd", "runtimes")
     steps = []
-    if wanted.cdi and not registry.cdi:
+    if new.cdi and not registry.cdi:
         steps.append(Put((*section, "enable_cdi"), True))
-    if wanted.default and registry.default != wanted.name:
-        steps.append(Put((*section, "containerd", "default_runtime_name"), wanted.name))
+    if new.default and registry.default != new.name:
+        steps.append(Put((*section, "containerd", "default_runtime_name"), new.name))
     if not merged.modern and not location.layout and not _registers_any(merged):
         steps += [
             Put((*runtimes, "runc", *keys), value) for keys, value in runtime_tables.set_keys(registry.runtimes["runc"])
         ]
     return [
         *steps,
-        Put((*runtimes, wanted.name), runtime_tables.new_table(registry, wanted, annotation_lists.passed_on(host))),
+        Put((*runtimes, new.name), runtime_tables.new_table(registry, new, annotation_lists.passed_on(host))),
     ]
 
 
 def _registers_any(merged: Merged) -> bool:
-    return bool(config_files.table(merged.document, ("plugins", merged.cri, "containerd", "runtimes")))
+    return bool(table_at(merged.document, ("plugins", merged.cri, "containerd", "runtimes")))
 
 
 def _home(location: Location, merged: Merged) -> str:
     """The file from which containerd 1.x takes the CRI section."""
-    holders = [one.path for one in merged.files if merged.cri in config_files.table(one.document, ("plugins",))]
+    holders = [file.path for file in merged.files if merged.cri in table_at(file.document, ("plugins",))]
     home = holders[-1] if holders else location.drop_in or location.config
     if location.drop_in and location.drop_in != home:
         text = (
-            f"containerd 1.x takes the CRI section from one file: this one would stand for all that {home} says, "
+            f"containerd 1.x takes the CRI section from one file: this one would replace the whole section of {home}, "
             "runtimes included"
         )
-        remedy = f"leave --drop-in away: the runtime is then written into {home}"
+        remedy = f"leave --drop-in out: the runtime is then written into {home}"
         raise CdiError([Finding("RUNTIME_LOST", text, remedy, path=location.drop_in)])
     return home
 
@@ -220,48 +222,49 @@ def _in_file(host: Host, location: Location, merged: Merged, path: str, steps: l
     head = f"version = {merged.version}\n"
     if path == location.config:
         return [Edit(path, "toml", tuple(steps), head)]
-    there = config_files.file_at(host, path)
-    if there and there.version not in {0, merged.version}:
-        text = f"it is of version {there.version}, and the other files are of version {merged.version}"
-        line = toml_edit.line_of(there.text, ("version",))
+    present = config_files.file_at(host, path)
+    if present and present.version not in {0, merged.version}:
+        text = f"it is of version {present.version}, and the other files are of version {merged.version}"
+        line = toml_edit.line_of(present.text, ("version",))
         remedy = "name another file with --drop-in, or write all of them in one version"
         raise CdiError([Finding("ENGINE_CONFIG_VERSION", text, remedy, path=path, line=line)])
-    if there and not there.version and merged.modern:
+    if present and not present.version and merged.modern:
         steps = [Put(("version",), merged.version), *steps]
     return [Edit(path, "toml", tuple(steps), _MARK + head), *_imports(host, location, merged, path)]
 
 
 def _imports(host: Host, location: Location, merged: Merged, path: str) -> list[Edit]:
     """What makes the main file import another one: nothing, when some file does already."""
-    patterns = [one for file in merged.files for one in config_files.patterns(file, location)]
-    if location.layout == "k0s" or any(config_files.covers(one, path) for one in patterns):
+    imports = [pattern for file in merged.files for pattern in config_files.patterns(file, location)]
+    if location.layout == "k0s" or any(config_files.covers(pattern, path) for pattern in imports):
         return []
     directory, name = posixpath.split(path)
-    others = [one for one in host.glob(f"{directory}/*.toml") if one not in {path, location.config}]
-    # a pattern, since containerd does not start when a file is missing that is imported by its name; and never one that
-    # wakes up files which nobody has imported so far
+    others = [other for other in host.glob(f"{directory}/*.toml") if other not in {path, location.config}]
+    # a pattern, since containerd does not start when a file is missing that is imported by its name; and none that
+    # matches files which are not imported so far
     pattern = f"{directory}/*.toml" if not others else f"{directory}/{name.removesuffix('.toml')}*.toml"
     return [Edit(location.config, "toml", (Add(("imports",), (pattern,)),), f"version = {merged.version}\n")]
 
 
 def _template(host: Host, location: Location, steps: list[Put]) -> Edit:
-    """Our table in a template: only that, since the base has the headers of all others already."""
+    """Our table in a template, and no other key, since the base has the headers of all other tables already."""
     *others, ours = steps
     for step in others:
         key = step.keys[-1]
-        instead = f"`default-runtime: {step.value}` in /etc/rancher/{location.layout}/config.yaml sets it"
-        remedy = instead if key == "default_runtime_name" else f"use a {location.layout} whose containerd has it on"
+        remedy = f"use a {location.layout} whose containerd has it on"
+        if key == "default_runtime_name":
+            remedy = f"`default-runtime: {step.value}` in /etc/rancher/{location.layout}/config.yaml sets it"
         text = f"{key} cannot be added to the configuration that {location.layout} writes"
         raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=location.config)])
     data = host.read(location.drop_in)
     _refuse_base(host, location)
+    text = decoded(data, location.drop_in) if data is not None else template_edit.BASE
     try:
-        template_edit.loads(
-            decoded(data, location.drop_in) if data is not None else template_edit.BASE, location.drop_in
-        )
+        template_edit.loads(text, location.drop_in)
     except CdiError as error:
-        remedy = f"add these lines to it, and restart {location.layout}:\n{toml_edit.table(ours.keys, ours.value)}"
-        raise CdiError([Finding(one.id, one.text, remedy, path=one.path) for one in error.findings]) from None
+        lines = toml_edit.table(ours.keys, table_at({"": ours.value}, ("",)))
+        remedy = f"add these lines to it, and restart {location.layout}:\n{lines}"
+        raise CdiError([Finding(fault.id, fault.text, remedy, path=fault.path) for fault in error.findings]) from None
     return Edit(location.drop_in, "template", (ours,), _MARK + template_edit.BASE)
 
 
@@ -269,36 +272,36 @@ def _refuse_base(host: Host, location: Location) -> None:
     version = host.version(host.find(location.layout))
     major, minor, patch = (*version, 0, 0, 0)[:3]
     if version and (major, minor) < (1, 28) and patch < _BASE_SINCE.get(minor, patch + 1):
-        text = f"{location.layout} {'.'.join(map(str, version))} knows no base from which a template could go on"
+        text = f"{location.layout} {'.'.join(map(str, version))} has no base that a template could extend"
         remedy = f"use {location.layout} 1.28 or later"
         raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=location.config)])
 
 
-def _check_default(later: Merged, result: list[Edit], wanted: Wanted) -> None:
-    """Refuse a default runtime that a file which is read later takes back."""
-    winner = runtime_tables.default(later)
-    if winner != wanted.name:
+def _check_default(later: Merged, result: list[Edit], new: NewRuntime) -> None:
+    """Refuse a default runtime that a file which is read later replaces."""
+    default = runtime_tables.default(later)
+    if default != new.name:
         keys = ("containerd", "default_runtime_name")
-        file, line = runtime_tables.place_of(later, keys)
-        text = f"it makes {winner} the default runtime, and is read after {result[0].path}"
+        file, line = runtime_tables.position(later, keys)
+        text = f"it makes {default} the default runtime, and is read after {result[0].path}"
         remedy = "name a file that is read later with --drop-in, or take default_runtime_name out of this one"
         raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=file, line=line)])
 
 
-def _check_pods(host: Host, then: Host, location: Location, name: str) -> None:
+def _check_pods(host: Host, later: Host, location: Location, name: str) -> None:
     """Refuse to register beside a pattern that would let the authors of Pods ask for devices.
 
     containerd 2.x merges tables key by key, so `pod_annotations` of another file stays in our table.
 
     Arguments:
-        host, then: the machine as it is, and as it would be.
-        location: where the configuration lies.
+        host, later: the machine as it is, and as it would be.
+        location: where the configuration is.
         name: of the new runtime.
     """
-    found = list(annotation_lists.of_pods(then, location, name))
-    lines_of_now = {one.text: one for one in annotation_lists.of_pods(host, location, name)}
-    if found:
-        raise CdiError([lines_of_now.get(one.text, one) for one in found])
+    faults = list(annotation_lists.of_pods(later, location, name))
+    present = {fault.text: fault for fault in annotation_lists.of_pods(host, location, name)}
+    if faults:
+        raise CdiError([present.get(fault.text, fault) for fault in faults])  # with the lines of the present files
 
 
 ENGINE = Containerd()

@@ -6,7 +6,7 @@ sandbox and each of its containers. In config.json the two look the same, so the
 what `pod_annotations` lets through counts as a request. Therefore no runtime of shim may have a pattern there that
 matches a key of ours.
 
-No other key of a runtime's table is a way for a Pod's author: `base_runtime_spec` names a file of the administrator's,
+No other key of a runtime's table is a way for a Pod's author: `base_runtime_spec` names a file of the administrator,
 and the annotation io.kubernetes.cri.untrusted-workload chooses a runtime, as a RuntimeClass does.
 
 Sources: containerd, docs/cri/config.md; internal/cri/server/container_create.go (1.x: pkg/cri/server)
@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING
 from shim.base.findings import Finding
 from shim.engines import launcher, sources
 from shim.engines.containerd import config_files, patterns, runtime_tables
+from shim.engines.texts.values import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shim.engines.containerd.config_files import Merged
     from shim.engines.model import Location, Runtime
     from shim.host.host import Host
 
@@ -36,7 +38,7 @@ def of_pods(host: Host, location: Location, name: str) -> Iterator[Finding]:
     """POD_REQUESTS, for each pattern by which the author of a Pod can ask a runtime of shim for devices.
 
     Arguments:
-        host, location: the machine, and where its configuration lies.
+        host, location: the machine, and where its configuration is.
         name: a runtime of shim; others are recognised by their program.
     """
     merged = config_files.merged(host, location)
@@ -44,30 +46,20 @@ def of_pods(host: Host, location: Location, name: str) -> Iterator[Finding]:
     for runtime in runtime_tables.runtimes(merged).values():
         if runtime.name != name and not launcher.is_launcher(host, _program(host, location, runtime)):
             continue
-        for pattern in _texts(runtime.table.get("pod_annotations")):
-            prefix = next((one for one in prefixes if patterns.can_match(pattern, one)), None)
-            if prefix is not None:
-                path, line = runtime_tables.place_of(
-                    merged, ("containerd", "runtimes", runtime.name, "pod_annotations")
-                )
-                text = (
-                    f'pod_annotations of the runtime {runtime.name} holds "{pattern}", which matches {prefix}…: '
-                    "whoever may create a Pod gets any device by an annotation"
-                )
-                remedy = (
-                    f'take "{pattern}" out of pod_annotations: container_annotations passes on what the kubelet asks'
-                )
-                yield Finding("POD_REQUESTS", text, remedy, path=path or runtime.file, line=line or runtime.line)
+        for pattern in texts(runtime.table.get("pod_annotations")):
+            matching = [prefix for prefix in prefixes if patterns.can_match(pattern, prefix)]
+            if matching:
+                yield _pod_requests(merged, runtime, pattern, matching[0])
 
 
 def missing(host: Host, runtime: Runtime) -> Iterator[Finding]:
     """RUNTIME_ANNOTATIONS, where a runtime does not pass on a request of the kubelet's."""
-    there = _texts(runtime.table.get("container_annotations"))
+    present = texts(runtime.table.get("container_annotations"))
     lacking = [
         f'"{pattern}"'
         for prefix in sources.prefixes(host)
         for pattern, key in patterns.of_prefix(prefix).items()
-        if not any(patterns.matches(one, key) for one in there)
+        if not any(patterns.matches(other, key) for other in present)
     ]
     if lacking:
         text = (
@@ -78,11 +70,17 @@ def missing(host: Host, runtime: Runtime) -> Iterator[Finding]:
         yield Finding("RUNTIME_ANNOTATIONS", text, remedy, path=runtime.file, line=runtime.line)
 
 
+def _pod_requests(merged: Merged, runtime: Runtime, pattern: str, prefix: str) -> Finding:
+    path, line = runtime_tables.position(merged, ("containerd", "runtimes", runtime.name, "pod_annotations"))
+    text = (
+        f'pod_annotations of the runtime {runtime.name} holds "{pattern}", which matches {prefix}…: whoever may create '
+        "a Pod gets any device by an annotation"
+    )
+    remedy = f'take "{pattern}" out of pod_annotations: container_annotations passes on what the kubelet asks'
+    return Finding("POD_REQUESTS", text, remedy, path=path or runtime.file, line=line or runtime.line)
+
+
 def _program(host: Host, location: Location, runtime: Runtime) -> str:
     """The low-level runtime of a runtime; containerd looks for runc in the daemon's PATH where none is named."""
     named = runtime.path or ("runc" if runtime.type == runtime_tables.TYPE else "")
     return host.find(named, path=location.daemon.path if location.daemon else "")
-
-
-def _texts(value: object) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -1,7 +1,7 @@
-"""What is wrong in containerd's configuration, or will surprise: sections that nobody reads, types, lost runtimes.
+"""Faults in containerd's configuration: sections that are not read, values of a wrong type, lost runtimes.
 
-containerd says nothing about a section that it does not know, or writes a line into its log. So people paste a table of
-another version, and it does nothing.
+containerd passes over a section that it does not know without an error, or with a line in its log. So people paste a
+table of another version, and it has no effect.
 
 Sources: containerd, RELEASES.md (daemon configuration), docs/cri/config.md, docs/PLUGINS.md; CONFIG_DEAD_SECTION and
 RUNTIME_LOST were measured with `containerd config dump`.
@@ -10,17 +10,21 @@ RUNTIME_LOST were measured with `containerd config dump`.
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.engines.containerd import config_files, distributions
 from shim.engines.texts import toml_edit
+from shim.engines.texts.toml_scan import statements
+from shim.engines.texts.values import table_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.engines.containerd.config_files import File, Merged
-    from shim.engines.model import Location, Registry, Runtime
+    from shim.engines.model import Keys, Location, Registry, Runtime
+    from shim.engines.texts.values import Table, Value
     from shim.host.host import Host
 
 # Plugins by their names of version 1
@@ -42,7 +46,7 @@ _OF_VERSION_1 = {
     "diff-service": "io.containerd.service.v1.diff-service",
     "tasks-service": "io.containerd.service.v1.tasks-service",
 }
-# What is left in io.containerd.grpc.v1.cri in version 3, and what went to the plugin for images
+# The keys of io.containerd.grpc.v1.cri in version 3, and those that moved to the plugin for images
 _SERVER = {"disable_tcp_service", "stream_server_address", "stream_server_port", "stream_idle_timeout"}
 _SERVER |= {"enable_tls_streaming", "x509_key_pair_streaming"}
 _OF_IMAGES = {"registry", "image_decryption", "max_concurrent_downloads", "image_pull_progress_timeout"}
@@ -54,22 +58,24 @@ _TYPES: dict[str, type] = {
     **dict.fromkeys(("container_annotations", "pod_annotations", "cdi_spec_dirs"), list),
     **dict.fromkeys(("runtime_type", "default_runtime_name", "BinaryName", "snapshotter"), str),
 }
+# An unquoted name with dots in a header, as people paste it: [plugins.io.containerd.grpc.v1.cri.containerd]
+_UNQUOTED = re.compile(r"\bio\.containerd\.[a-z0-9]+\.v\d+(\.[a-z0-9-]+)?")
 _NAMES = {bool: "true or false, without quotes", list: "a list of texts, in brackets", str: "a text, in quotes"}
 _RUNTIMES = ("containerd", "runtimes")
 
 
 def unread(location: Location, merged: Merged) -> Iterator[Finding]:
     """Files of a version that this containerd does not take: ENGINE_CONFIG_VERSION."""
-    said = ".".join(map(str, location.version[:2]))
+    containerd = f"containerd {'.'.join(map(str, location.version[:2]))}"
     for file in merged.files:
         line = toml_edit.line_of(file.text, ("version",))
         known = 2 if location.version < (2,) else 3 if location.version < (2, 3) else config_files.LATEST
         if location.version and file.version > known:
-            text = f"it states version {file.version}, of which containerd {said} knows nothing; {known} is its latest"
+            text = f"it states version {file.version}, which {containerd} does not know; {known} is its latest"
             remedy = f"write it in version {known}; `containerd config default` shows how"
             yield Finding("ENGINE_CONFIG_VERSION", text, remedy, path=file.path, line=line)
         elif (2,) <= location.version < (2, 3) and file.version == 1:
-            text = f"it states version 1, of which containerd {said} drops everything about runtimes"
+            text = f"it states version 1, of which {containerd} drops all tables about runtimes"
             remedy = "`containerd config migrate` prints it in version 3"
             yield Finding("ENGINE_CONFIG_VERSION", text, remedy, path=file.path, line=line)
 
@@ -78,8 +84,8 @@ def disabled(merged: Merged) -> Iterator[Finding]:
     """CRI_DISABLED, for each file that switches the CRI plugin off."""
     for file in merged.files:
         listed = file.document.get("disabled_plugins")
-        for name in [one for one in _CRI if isinstance(listed, list) and one in listed]:
-            text = f'disabled_plugins holds "{name}": nothing reads the runtimes, and Kubernetes gets no answer'
+        for name in [plugin for plugin in _CRI if isinstance(listed, list) and plugin in listed]:
+            text = f'disabled_plugins holds "{name}": no runtime is read, and Kubernetes gets no answer'
             line = toml_edit.line_of(file.text, ("disabled_plugins",))
             remedy = f'take "{name}" out of disabled_plugins, then restart containerd'
             yield Finding("CRI_DISABLED", text, remedy, path=file.path, line=line)
@@ -87,31 +93,34 @@ def disabled(merged: Merged) -> Iterator[Finding]:
 
 def other(host: Host, location: Location) -> Iterator[Finding]:
     """A file that the running containerd does not read."""
-    running = distributions.daemons(host)
-    if running and not location.layout and all(distributions.config_of(one) != location.config for one in running):
-        text = f"containerd (process {running[0].pid}) reads {distributions.config_of(running[0])}, not this file"
+    files = {daemon.pid: distributions.config_of(daemon) for daemon in distributions.daemons(host)}
+    if files and not location.layout and location.config not in files.values():
+        pid, file = next(iter(files.items()))
+        text = f"containerd (process {pid}) reads {file}, not this file"
         yield Finding("ENGINE_CONFIG_OTHER", text, path=location.config)
 
 
 def unquoted(file: File) -> Iterator[Finding]:
-    """A header in which the name of a plugin lacks its quotes."""
-    found = toml_edit.unquoted_header(file.text)
-    if found:
-        line, header, right = found
-        text = f"{header} opens a table at each dot, and containerd reads none of them; it should be {right}"
-        yield Finding("CONFIG_HEADER_UNQUOTED", text, path=file.path, line=line)
+    """A header in which the name of a plugin lacks its quotes, so that each dot opens a table."""
+    for statement in statements(file.text):
+        header = file.text[statement.value : statement.stop]
+        name = _UNQUOTED.search(header) if statement.is_header else None
+        if name and '"' not in header and "'" not in header:
+            quoted = header.replace(name[0], f'"{name[0]}"', 1)
+            line = file.text.count("\n", 0, statement.value) + 1
+            text = f"{header} opens a table at each dot, and containerd reads none of them; it should be {quoted}"
+            yield Finding("CONFIG_HEADER_UNQUOTED", text, path=file.path, line=line)
+            return
 
 
 def dead(file: File, merged: Merged, location: Location) -> Iterator[Finding]:
     """Tables of plugins under a name that this version of the file does not have."""
     own = file.version if location.version >= (2, 3) else merged.version
-    for name in config_files.table(file.document, ("plugins",)):
+    for name in table_at(file.document, ("plugins",)):
         for key, right in _right_names(file, name, own, merged.modern):
             keys = ("plugins", name, key) if key else ("plugins", name)
             line = toml_edit.line_of(file.text, keys)
-            text = (
-                f"[{_header(*keys)}] counts for nothing: version {max(own, 1)} of the file calls it [{_header(*right)}]"
-            )
+            text = f"[{_header(*keys)}] has no effect: in version {max(own, 1)} of the file it is [{_header(*right)}]"
             if not file.version and own < 2:
                 text += "; a file that states no version is of version 1"
             elif name in _OF_VERSION_1 and not merged.modern:
@@ -119,9 +128,9 @@ def dead(file: File, merged: Merged, location: Location) -> Iterator[Finding]:
             yield Finding("CONFIG_DEAD_SECTION", text, path=file.path, line=line)
 
 
-def _right_names(file: File, name: str, version: int, modern: bool) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _right_names(file: File, name: str, version: int, modern: bool) -> Iterator[tuple[str, Keys]]:
     """For a plugin's table that is not read, the key in it ("" for all of it) and the keys of the right table."""
-    short = {long: one for one, long in _OF_VERSION_1.items()}
+    short = {long: short for short, long in _OF_VERSION_1.items()}
     if version < 2:
         if not modern and (name in short or name.startswith("io.containerd.cri.v1.")):
             yield "", ("plugins", short.get(name, "cri"))
@@ -130,12 +139,12 @@ def _right_names(file: File, name: str, version: int, modern: bool) -> Iterator[
     elif version == 2 and name.startswith("io.containerd.cri.v1.") and not modern:
         yield "", ("plugins", config_files.CRI[2])
     elif version > 2 and name == config_files.CRI[2]:
-        for key in config_files.table(file.document, ("plugins", name)):
+        for key in table_at(file.document, ("plugins", name)):
             if key not in _SERVER:
                 yield key, _of_version_3(key)
 
 
-def _of_version_3(key: str) -> tuple[str, ...]:
+def _of_version_3(key: str) -> Keys:
     if key == "sandbox_image":
         return "plugins", config_files.IMAGES, "pinned_images"
     return "plugins", config_files.IMAGES if key in _OF_IMAGES else config_files.CRI[3], key
@@ -151,14 +160,14 @@ def types(file: File, merged: Merged) -> Iterator[Finding]:
                 yield from _type(file, keys, value, _TYPES[keys[-1]])
 
 
-def _type(file: File, keys: tuple[str, ...], value: Any, wanted: type) -> Iterator[Finding]:
-    is_mixed = isinstance(value, list) and any(not isinstance(one, str) for one in value)
-    if value is not None and (type(value) is not wanted or is_mixed):
-        text = f"{keys[-1]} is {_shown(value)}; it must be {_NAMES[wanted]}"
+def _type(file: File, keys: Keys, value: Value, expected: type) -> Iterator[Finding]:
+    is_mixed = isinstance(value, list) and any(not isinstance(item, str) for item in value)
+    if value is not None and (type(value) is not expected or is_mixed):
+        text = f"{keys[-1]} is {_shown(value)}; it must be {_NAMES[expected]}"
         yield Finding("CONFIG_TYPE", text, path=file.path, line=toml_edit.line_of(file.text, keys))
 
 
-def _leaves(keys: tuple[str, ...], table: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _leaves(keys: Keys, table: Table) -> Iterator[tuple[Keys, Value]]:
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _leaves((*keys, key), value)
@@ -177,29 +186,26 @@ def unused(host: Host, location: Location, merged: Merged) -> Iterator[Finding]:
     """Files that look like drop-ins, register a runtime, and are not read."""
     here = posixpath.dirname(location.config)
     patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{distributions.DROP_IN}"]
-    patterns += (
-        []
-        if distributions.is_template(location) or not location.drop_in
-        else [f"{posixpath.dirname(location.drop_in)}/*.toml"]
-    )
+    if location.drop_in and not distributions.is_template(location):
+        patterns.append(f"{posixpath.dirname(location.drop_in)}/*.toml")
     read = {file.path for file in merged.files}
     for path in sorted({path for pattern in patterns for path in host.glob(pattern)} - read):
         try:
             file = config_files.file_at(host, path)
         except CdiError:
-            continue  # nobody reads it, so nobody minds
-        plugins = [file.plugin(one) for one in config_files.CRI.values()] if file else []
-        names = sorted({name for plugin in plugins for name in config_files.table(plugin, _RUNTIMES)})
+            continue  # a file that is not read may be broken
+        plugins = [file.plugin(name) for name in config_files.CRI.values()] if file else []
+        names = sorted({name for plugin in plugins for name in table_at(plugin, _RUNTIMES)})
         if names:
-            text = f"nothing that containerd reads imports it, so that its runtimes are not there: {', '.join(names)}"
+            text = f"no file that containerd reads imports it, so that its runtimes are not there: {', '.join(names)}"
             yield Finding("DROP_IN_UNUSED", text, path=path)
 
 
 def lost(merged: Merged, registry: Registry) -> Iterator[Finding]:
     """Runtimes that containerd 1.x does not see, since a later file has the CRI section as well."""
-    holders = [one for one in merged.files if merged.cri in one.document.get("plugins", {})]
+    holders = [file for file in merged.files if merged.cri in table_at(file.document, ("plugins",))]
     for file in holders[:-1]:
-        names = sorted(config_files.table(file.plugin(merged.cri), _RUNTIMES).keys() - registry.runtimes.keys())
+        names = sorted(table_at(file.plugin(merged.cri), _RUNTIMES).keys() - registry.runtimes.keys())
         if names:
             text = (
                 f"its runtimes are not there: {', '.join(names)}. containerd 1.x takes the whole CRI section from "
@@ -226,11 +232,10 @@ def cdi(location: Location, merged: Merged, registry: Registry) -> Iterator[Find
     if registry.cdi is not False:
         return
     if location.version and location.version < (1, 7):
-        said = ".".join(map(str, location.version))
-        text = f"containerd {said} has no CDI support of its own"
+        text = f"containerd {'.'.join(map(str, location.version))} has no CDI support of its own"
         remedy = "the runtime shim does not need it; containerd 1.7 is the first that has it"
-        if config_files.table(merged.document, ("plugins", merged.cri)).get("enable_cdi"):
-            yield Finding("CDI_UNSUPPORTED", f"enable_cdi does nothing: {text}", remedy, path=location.config)
+        if table_at(merged.document, ("plugins", merged.cri)).get("enable_cdi"):
+            yield Finding("CDI_UNSUPPORTED", f"enable_cdi has no effect: {text}", remedy, path=location.config)
             return
     else:
         section = f"[{_header('plugins', merged.ours)}]"
@@ -239,7 +244,7 @@ def cdi(location: Location, merged: Merged, registry: Registry) -> Iterator[Find
     yield Finding("CDI_OFF", text, remedy, path=location.config)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f'the text "{value}"' if isinstance(value, str) else f"the value {value}"

@@ -1,15 +1,15 @@
-"""containerd's configuration files: what they import, and what they come to together.
+"""containerd's configuration files: what they import, and the configuration that they make together.
 
-Files are read breadth first from the main one, each path once; a later file wins. What winning means changed:
+Files are read breadth first from the main one, each path once; a later file wins. What that means changed:
 
 * containerd 1.x takes the *whole table* of a plugin from the last file that has one. A drop-in with one runtime in it
-  takes all others away.
+  removes all others.
 * containerd 2.x merges tables key by key; a list is a value like any other.
 
 The names of plugins changed with the version that a file states. 1.x expects one version in all files, the last that is
-stated. 2.0 to 2.2 do so, too, and rewrite the names afterwards; they do not do it for version 1, whose CRI tables they
-drop. From 2.3 on each file is rewritten before it is merged. So for 2.x `Merged.document` always has the names of
-version 3. All of this was measured with `containerd config dump` of 1.6.20, 1.7.24 and 2.1.9.
+stated. 2.0 to 2.2 do so, too, and rewrite the names afterwards, except for version 1, whose CRI tables they drop. From
+2.3 on each file is rewritten before it is merged. So for 2.x `Merged.document` always has the names of version 3. All
+of this was measured with `containerd config dump` of 1.6.20, 1.7.24 and 2.1.9.
 
 Sources: containerd, cmd/containerd/server/config/config.go (1.x: services/server/config/config.go), LoadConfig,
 resolveImports, mergeConfig; docs/man/containerd-config.toml.5.md.
@@ -21,16 +21,18 @@ import copy
 import fnmatch
 import posixpath
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.engines.texts import template_edit, toml_edit
 from shim.engines.texts.editing import decoded
+from shim.engines.texts.values import table_at, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shim.engines.model import Keys, Location
+    from shim.engines.model import Location
+    from shim.engines.texts.values import Table
     from shim.host.host import Host
 
 IMAGES = "io.containerd.cri.v1.images"
@@ -45,37 +47,37 @@ class File:
     """A file of the configuration.
 
     Attributes:
-        path: where it is.
+        path: the file.
         text: its text.
-        document: what that means.
-        version: that it states, 0 when it states none.
+        document: what the text means.
+        version: the version that it states, 0 when it states none.
     """
 
     path: str
     text: str
-    document: dict[str, Any]
+    document: Table
     version: int
 
-    def plugin(self, name: str) -> dict[str, Any]:
+    def plugin(self, name: str) -> Table:
         """The table of a plugin, {} when there is none."""
-        return table(self.document, ("plugins", name))
+        return table_at(self.document, ("plugins", name))
 
 
 @dataclass
 class Merged:
-    """What all files come to.
+    """All files of a configuration, merged.
 
     Attributes:
-        version: which version's names our keys must have.
-        modern: whether it is taken as containerd 2.x takes it.
+        version: the version whose names our keys must have.
+        modern: whether they are merged as containerd 2.x does it.
         document: all files together.
-        files: in the order in which they were read; the main file is missing when it is not there.
-        findings: met on the way.
+        files: in the order in which they were read; without the main file when that is missing.
+        findings: met while reading.
     """
 
     version: int
     modern: bool
-    document: dict[str, Any] = field(default_factory=dict)
+    document: Table = field(default_factory=dict)
     files: list[File] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
@@ -86,8 +88,8 @@ class Merged:
 
     @property
     def ours(self) -> str:
-        """The name that it must have in our keys: runtimes under the new one hide those under the old one."""
-        newer = any(table(file.plugin(CRI[3]), ("containerd", "runtimes")) for file in self.files)
+        """The name that it must have in our keys: runtimes under the new name hide those under the old one."""
+        newer = any(table_at(file.plugin(CRI[3]), ("containerd", "runtimes")) for file in self.files)
         return CRI[3] if self.modern and newer else cri(self.version)
 
 
@@ -96,20 +98,14 @@ def cri(version: int) -> str:
     return CRI[min(max(version, 1), 3)]
 
 
-def table(document: Any, keys: Keys) -> dict[str, Any]:
-    """The table at a key, {} when there is none, or something else."""
-    found = toml_edit.get(document, keys)
-    return found if isinstance(found, dict) else {}
-
-
 def merged(host: Host, location: Location) -> Merged:
     """Read all files of a configuration.
 
     Arguments:
         host: the machine.
-        location: `config`, `version` and `daemon` of it count.
+        location: its `config`, `version` and `daemon` count.
     Raises:
-        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX; ENGINE_CONFIG_VERSION for a version that nobody knows.
+        CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX; ENGINE_CONFIG_VERSION for a version that is unknown.
     """
     findings: list[Finding] = []
     files = _load(host, location, findings)
@@ -117,9 +113,9 @@ def merged(host: Host, location: Location) -> Merged:
     modern = location.version >= (2,) if location.version else bool(main and main.version >= 3)
     version = _version(files, location.version, modern)
     result = Merged(version, modern, {}, files, findings)
-    documents = [one.document for one in files]
-    result.document = _document(files, version, location.version) if modern else join(documents, False)
-    for file in _added(host, location):
+    documents = [file.document for file in files]
+    result.document = _modern_document(files, version, location.version) if modern else join(documents, False)
+    for file in _added_later(host, location):
         overlay(result.document, file.document)
         result.files.append(file)
     return result
@@ -138,23 +134,24 @@ def file_at(host: Host, path: str) -> File | None:
     document = toml_edit.loads(text, path)
     version = document.get("version", 0)
     if type(version) is not int or not 0 <= version <= LATEST:
-        said = f"version = {version!r}, and {LATEST} is the latest known: what it calls the tables is unknown"
+        cause = f"version = {version!r}, and {LATEST} is the latest known: the names of its tables are unknown"
         line = toml_edit.line_of(text, ("version",))
-        raise CdiError([Finding("ENGINE_CONFIG_VERSION", said, path=path, line=line)])
+        raise CdiError([Finding("ENGINE_CONFIG_VERSION", cause, path=path, line=line)])
     return File(path, text, document, version)
 
 
 def patterns(file: File, location: Location) -> list[str]:
     """What a file imports, as absolute paths, in which only * makes a pattern.
 
-    A relative path begins at the file's directory. With * in it, containerd up to 1.6 begins at the directory in which
-    the daemon runs.
+    A relative path begins at the file's directory. With * in it, containerd up to 1.6 begins at the working directory
+    of the daemon.
     """
-    found = file.document.get("imports", [])
-    here = posixpath.dirname(file.path)
-    there = (location.daemon.cwd if location.daemon else "/") if () < location.version < (1, 7) else here
-    imports = [one for one in found if isinstance(one, str) and one] if isinstance(found, list) else []
-    return [posixpath.normpath(posixpath.join(there if "*" in one else here, one)) for one in imports]
+    directory = posixpath.dirname(file.path)
+    of_patterns = directory
+    if () < location.version < (1, 7):
+        of_patterns = location.daemon.cwd if location.daemon else "/"
+    imports = [path for path in texts(file.document.get("imports")) if path]
+    return [posixpath.normpath(posixpath.join(of_patterns if "*" in path else directory, path)) for path in imports]
 
 
 def matches(host: Host, pattern: str) -> list[str]:
@@ -169,14 +166,14 @@ def covers(pattern: str, path: str) -> bool:
     )
 
 
-def join(documents: Iterable[dict[str, Any]], modern: bool) -> dict[str, Any]:
+def join(documents: Iterable[Table], modern: bool) -> Table:
     """Documents merged into one, as containerd 2.x (modern) or 1.x does."""
-    result: dict[str, Any] = {}
+    result: Table = {}
     for document in documents:
         for key, value in copy.deepcopy(document).items():
             old = result.get(key)
             if isinstance(old, list) and isinstance(value, list):
-                result[key] = [*old, *(one for one in value if one not in old)]
+                result[key] = [*old, *(item for item in value if item not in old)]
             elif isinstance(old, dict) and isinstance(value, dict):
                 overlay(old, value, deep=modern or key in {"grpc", "ttrpc", "debug", "metrics", "cgroup"})
             elif old is None or value not in ("", 0):  # an empty value is none, outside of plugins
@@ -184,20 +181,21 @@ def join(documents: Iterable[dict[str, Any]], modern: bool) -> dict[str, Any]:
     return result
 
 
-def overlay(below: dict[str, Any], above: dict[str, Any], deep: bool = True) -> None:
-    """Put the keys of a table over those of another, in place; tables inside become one when `deep`."""
+def overlay(below: Table, above: Table, deep: bool = True) -> None:
+    """Put the keys of a table over those of another, in place; tables inside are merged when `deep`."""
     for key, value in above.items():
-        if deep and isinstance(value, dict) and isinstance(below.get(key), dict):
-            overlay(below[key], value)
+        old = below.get(key)
+        if deep and isinstance(value, dict) and isinstance(old, dict):
+            overlay(old, value)
         else:
             below[key] = value
 
 
-def _added(host: Host, location: Location) -> list[File]:
-    """What a distribution will add to the file that it writes, when it starts next."""
+def _added_later(host: Host, location: Location) -> list[File]:
+    """Files that a distribution will add to the one that it writes, at its next start."""
     if location.layout == "k0s":
-        found = [file_at(host, path) for path in host.glob("/etc/k0s/containerd.d/*.toml")]
-        return [one for one in found if one]
+        paths = host.glob("/etc/k0s/containerd.d/*.toml")
+        return [file for file in (file_at(host, path) for path in paths) if file]
     data = host.read(location.drop_in) if location.drop_in.endswith(".tmpl") else None
     if data is None:
         return []
@@ -205,7 +203,7 @@ def _added(host: Host, location: Location) -> list[File]:
     try:
         document = template_edit.loads(text, location.drop_in)
     except CdiError:
-        return []  # what it says stands in the file that is written from it
+        return []  # its content is in the file that was written from it
     return [File(location.drop_in, template_edit.plain(text), document, 0)]
 
 
@@ -220,18 +218,18 @@ def _load(host: Host, location: Location, findings: list[Finding]) -> list[File]
         file = file_at(host, path)
         if file:
             files.append(file)
-            pending += [one for pattern in patterns(file, location) for one in matches(host, pattern)]
+            pending += [imported for pattern in patterns(file, location) for imported in matches(host, pattern)]
         elif path != location.config:
-            by = next(one for one in files if path in patterns(one, location))
-            said = f"it imports {path}, which is missing: containerd does not start"
-            line = toml_edit.line_of(by.text, ("imports",))
-            findings.append(Finding("ENGINE_CONFIG_UNREADABLE", said, path=by.path, line=line))
+            importer = next(file for file in files if path in patterns(file, location))
+            cause = f"it imports {path}, which is missing: containerd does not start"
+            line = toml_edit.line_of(importer.text, ("imports",))
+            findings.append(Finding("ENGINE_CONFIG_UNREADABLE", cause, path=importer.path, line=line))
             break  # nothing behind it is read
     return files
 
 
 def _version(files: list[File], program: tuple[int, ...], modern: bool) -> int:
-    stated = [one.version for one in files if one.version]
+    stated = [file.version for file in files if file.version]
     if not files:
         return 3 if modern else 2
     if not modern:
@@ -241,26 +239,28 @@ def _version(files: list[File], program: tuple[int, ...], modern: bool) -> int:
     return {1: 3}.get(stated[-1], stated[-1]) if stated else 3
 
 
-def _document(files: list[File], version: int, program: tuple[int, ...]) -> dict[str, Any]:
-    """All files together as containerd 2.x takes them, the CRI plugin under its name of version 3."""
-    lifted = [_renamed(one.document, 1, 2) if one.version < 2 else one.document for one in files]
+def _modern_document(files: list[File], version: int, program: tuple[int, ...]) -> Table:
+    """All files merged as containerd 2.x does it, the CRI plugin under its name of version 3."""
+    documents = [_renamed(file.document, 1, 2) if file.version < 2 else file.document for file in files]
     if program >= _EACH_FILE:
-        pairs = zip(files, lifted, strict=True)
+        pairs = zip(files, documents, strict=True)
         return join([_renamed(document, 2, 3) if file.version < 3 else document for file, document in pairs], True)
-    document = join(lifted, True)
+    document = join(documents, True)
     return _renamed(document, 2, 3) if version == 2 else document
 
 
-def _renamed(document: dict[str, Any], old: int, new: int) -> dict[str, Any]:
+def _renamed(document: Table, old: int, new: int) -> Table:
     """A document in which the CRI plugin has the name of another version.
 
     Where it has both names, a key under the new one wins; so does one in `containerd`, `runtimes` as a whole.
     """
-    plugins = dict(table(document, ("plugins",)))
+    plugins = dict(table_at(document, ("plugins",)))
     if not isinstance(plugins.get(CRI[old]), dict):
         return document
-    below, above = plugins.pop(CRI[old]), table(plugins, (CRI[new],))
-    plugins[CRI[new]] = {**below, **above}
-    if "containerd" in plugins[CRI[new]]:
-        plugins[CRI[new]]["containerd"] = {**table(below, ("containerd",)), **table(above, ("containerd",))}
+    below, above = table_at(plugins, (CRI[old],)), table_at(plugins, (CRI[new],))
+    del plugins[CRI[old]]
+    merged = {**below, **above}
+    if "containerd" in merged:
+        merged["containerd"] = {**table_at(below, ("containerd",)), **table_at(above, ("containerd",))}
+    plugins[CRI[new]] = merged
     return {**document, "plugins": plugins}

@@ -1,17 +1,17 @@
-"""Where containerd's configuration lies, and who else writes it.
+"""Where containerd's configuration is, and which distributions of Kubernetes write it.
 
-The daemon that runs knows best. Distributions of Kubernetes bring a containerd of their own, and write its file anew at
-each start; what is changed there is gone after the next one. What they offer for it:
+The command line of a running daemon decides. Distributions of Kubernetes bring a containerd of their own, and write its
+file again at each start, so that a change in it is lost. What they offer instead:
 
     k3s, rke2   a directory that the file imports (config-v3.toml.d, config.toml.d; from 2026 on), where containerd 2
                 merges it; else a template beside the file, config-v3.toml.tmpl for version 3, config.toml.tmpl for
-                version 2, which begins with `{{ template "base" . }}` and goes on with what is to be added
+                version 2, which begins with `{{ template "base" . }}`, followed by what is to be added
     k0s         /etc/k0s/containerd.d: k0s itself merges these files into the CRI section, also for containerd 1.x
     microk8s    args/containerd-template.toml, an ordinary file with ${VARIABLES} in its values
 
 Sources: https://docs.k3s.io/advanced#configuring-containerd, https://docs.rke2.io/advanced, k3s pull 13680 and
-pkg/agent/templates; https://docs.k0sproject.io/stable/runtime; https://canonical.com/microk8s/docs/configuring-services;
-dockerd(8) for docker's own containerd.
+pkg/agent/templates; https://docs.k0sproject.io/stable/runtime;
+https://canonical.com/microk8s/docs/configuring-services; dockerd(8) for docker's own containerd.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PROGRAMS = {
 
 
 def daemons(host: Host) -> list[Daemon]:
-    """The containerd processes but docker's own, those of a Kubernetes distribution first."""
+    """The containerd processes except docker's own, those of a Kubernetes distribution first."""
     daemons = [daemon for daemon in host.daemons("containerd") if not _DOCKERS.search(config_of(daemon))]
     return sorted(daemons, key=lambda daemon: config_of(daemon) == ORDINARY)
 
@@ -88,10 +88,8 @@ def refuse_owned(path: str, layout: str) -> None:
     if _DOCKERS.search(path):
         writer, remedy = "dockerd", "register the runtime in docker: --engine docker"
     elif layout in {"k3s", "rke2"}:
-        writer, remedy = (
-            layout,
-            f"leave --config out: shim finds the file that {layout} reads instead, and changes that",
-        )
+        writer = layout
+        remedy = f"leave --config out: shim finds the file that {layout} reads instead, and changes that"
     else:
         return
     text = f"{writer} writes this file again at each start, and a change in it is lost then"
@@ -99,7 +97,7 @@ def refuse_owned(path: str, layout: str) -> None:
 
 
 def source_of(path: str, layout: str) -> str:
-    """The file from which a configuration is made: itself, but for microk8s."""
+    """The file from which a configuration is made: the file itself, except for microk8s."""
     return _MICROK8S.sub(r"\1/containerd-template.toml", path) if layout == "snap" else path
 
 

@@ -1,8 +1,8 @@
 """Patterns of `pod_annotations` and `container_annotations`: which annotation keys containerd passes on.
 
 containerd compares each pattern with the whole key by Go's path.Match, in all releases: `*` and `?` do not match a
-slash, a class in brackets does, a backslash takes the meaning from the character behind it, and a pattern that is
-malformed matches nothing. So `*` passes no key of CDI on, while `*/*` does, and so does `cdi.*/gpu`.
+slash, a class in brackets does, a backslash makes the character behind it a plain one, and a malformed pattern matches
+nothing. So `*` passes no key of CDI on, while `*/*` does, and so does `cdi.*/gpu`.
 
 Sources: containerd, internal/cri/util/util.go (GetPassthroughAnnotations; 1.x: pkg/cri/server/helpers.go);
 https://pkg.go.dev/path#Match
@@ -41,8 +41,8 @@ def of_prefix(prefix: str) -> dict[str, str]:
         prefix: of keys that ask for devices. A key has at most one slash, in it or behind it.
     """
     written = "".join(f"\\{letter}" if letter in "*?[\\" else letter for letter in prefix)
-    found = {f"{written}*": f"{prefix}shim"}
-    return found if "/" in prefix else {**found, f"{written}*/*": f"{prefix}shim/shim"}
+    patterns = {f"{written}*": f"{prefix}shim"}
+    return patterns if "/" in prefix else {**patterns, f"{written}*/*": f"{prefix}shim/shim"}
 
 
 def _positions(terms: list[object], text: str) -> set[int]:
@@ -62,12 +62,12 @@ def _positions(terms: list[object], text: str) -> set[int]:
 
 def _behind_stars(terms: list[object], positions: set[int]) -> set[int]:
     """These positions, and those that are reached as a `*` matches nothing."""
-    found = set(positions)
+    reached = set(positions)
     for position in positions:
         while position < len(terms) and terms[position] is _STAR:
             position += 1  # noqa: PLW2901 - one star after the other
-            found.add(position)
-    return found
+            reached.add(position)
+    return reached
 
 
 def _terms(pattern: str) -> list[object] | None:
@@ -81,10 +81,10 @@ def _terms(pattern: str) -> list[object] | None:
         elif first == "?":
             terms.append(lambda letter: letter != "/")
         elif first == "[":
-            found = _class(rest)
-            if found is None:
+            term_and_rest = _class(rest)
+            if term_and_rest is None:
                 return None
-            term, rest = found
+            term, rest = term_and_rest
             terms.append(term)
         else:
             if first == "\\":

@@ -1,18 +1,18 @@
-"""CRI-O: a drop-in with one table, and what CRI-O makes of its files.
+"""CRI-O: a drop-in with one table, and how CRI-O merges its files.
 
 Files are decoded in this order: crio.conf, then everything below crio.conf.d, whatever its name ends in, in the order
 of a walk. The table of a runtime that comes again replaces the former one whole, so our drop-in holds a complete one.
 What it needs besides our path is copied from the runtime that is the default without us:
 
     runtime_root  where runc or crun keep the state of containers: `runc --root … list` shows ours beside the others. A
-                  root of our own gains nothing, since ids are unique, and /run/shim is taken by the shim's index.
-    monitor_*     conmon, its cgroup and environment: without these the monitor may land in another cgroup.
-    allowed_annotations, and the rest of _COPIED: what pods may ask for works as it did.
+                  root of our own gains nothing, since ids are unique, and /run/shim is used by shim's index.
+    monitor_*     conmon, its cgroup and environment: without these the monitor may get into another cgroup.
+    allowed_annotations, and the rest of _COPIED: what Pods may ask for stays the same.
 
-Never copied are platform_runtime_paths and inherit_default_runtime, which put another program in the place of
-runtime_path, and runtime_config_path, which is for virtual machines: CRI-O drops any other runtime that has it.
+Never copied are platform_runtime_paths and inherit_default_runtime, which replace runtime_path by another program, and
+runtime_config_path, which is for virtual machines: CRI-O drops any other runtime that has it.
 
-No key lets `cdi.k8s.io/*` through, and none is needed: CRI-O takes away those annotations alone that it knows as
+No key lets `cdi.k8s.io/*` through, and none is needed: CRI-O removes only those annotations that it knows as
 experimental and that allowed_annotations does not name, and copies the rest, of the Pod and of the container, into each
 container's config.json. An annotation in allowed_annotations that CRI-O does not know makes it drop the runtime. What
 the Pod's author wrote is no request: beside it CRI-O writes the container's own annotations as JSON, which a create
@@ -25,7 +25,7 @@ docs/crio.conf.5.md, docs/crio.conf.d.5.md, internal/factory/container/container
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.config.settings import ANY
@@ -33,13 +33,15 @@ from shim.engines import oci_hooks, running, sources, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
-from shim.engines.texts import toml_edit
+from shim.engines.texts.values import table_at, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shim.engines.model import Wanted
+    from shim.engines.model import NewRuntime
     from shim.engines.running import Container
+    from shim.engines.texts.values import Table, Value
+    from shim.engines.toml_layers import Layer
     from shim.host.host import Daemon, Host
 
 _CONFIG = "/etc/crio/crio.conf"
@@ -47,8 +49,9 @@ _DIRECTORY = "/etc/crio/crio.conf.d"
 _DROP_IN = "99-shim.conf"
 _RUNTIMES = ("crio", "runtime", "runtimes")
 _MAPS = (_RUNTIMES, ("crio", "runtime", "workloads"))
-_SPEC_DIRS = ["/etc/cdi", "/var/run/cdi"]
-_HOOKS = ["/usr/share/containers/oci/hooks.d"]
+_SETTINGS = ("crio", "runtime")
+_SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
+_HOOKS = ("/usr/share/containers/oci/hooks.d",)
 _CRUN_IS_DEFAULT = (1, 31)  # runc before
 _HAS_CDI = (1, 24)
 _COPIED = (
@@ -56,8 +59,8 @@ _COPIED = (
     *("allowed_annotations", "default_annotations", "privileged_without_host_devices", "container_min_memory"),
     *("container_create_timeout", "no_sync_log", "exec_cpu_affinity", "seccomp_profile"),
 )
-# What CRI-O gives its own default runtime when no file has a table for it
-_BUILT_IN = {
+# The table of CRI-O's own default runtime when no file has one for it
+_BUILT_IN: Table = {
     "runtime_type": "oci",
     "allowed_annotations": ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"],
     "monitor_env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
@@ -72,9 +75,9 @@ class Crio(Engine):
     program = "crio"
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
-        """Find CRI-O's files: those of the daemon that runs, or the usual ones.
+        """Find CRI-O's files: those of the running daemon, or the usual ones.
 
-        Arguments: as of `model.Engine.locate`.
+        Arguments: as of `Engine.locate`.
         Raises:
             CdiError: DROP_IN_UNUSED when CRI-O would not read a drop-in that was named.
         """
@@ -82,7 +85,7 @@ class Crio(Engine):
         program = host.find("crio", path=daemon.path if daemon else "")
         main = config or _option(daemon, "--config", "-c") or _CONFIG
         directory = _option(daemon, "--config-dir", "-d")
-        if config and not daemon:  # another tree, most likely: its drop-ins are there, too
+        if config and not daemon:  # most likely of another tree, which has its drop-ins beside it
             directory = posixpath.dirname(drop_in) or f"{posixpath.dirname(main)}/crio.conf.d"
         directory = directory or _DIRECTORY
         if drop_in and posixpath.dirname(drop_in) != directory:
@@ -91,50 +94,46 @@ class Crio(Engine):
         return Location(self.name, main, drop_in or f"{directory}/{_DROP_IN}", program, host.version(program), daemon)
 
     def read(self, host: Host, location: Location) -> Registry:
-        """Read the configuration as CRI-O does; options on the command line of the daemon that runs win.
+        """Read the configuration as CRI-O does; options on the command line of the running daemon take precedence.
 
         Raises:
             CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX.
         """
-        found = toml_layers.read(host, _files(host, location), _MAPS)
-        document = toml_layers.merge(found, _MAPS)
-        settings = _table(document, ("crio", "runtime"))
+        layers = toml_layers.read(host, _files(host, location), _MAPS)
+        document = toml_layers.merge(layers, _MAPS)
+        settings = table_at(document, _SETTINGS)
         built_in = "crun" if not location.version or location.version >= _CRUN_IS_DEFAULT else "runc"
-        written = settings.get("default_runtime")
-        default = (
-            _option(location.daemon, "--default-runtime") or (written if isinstance(written, str) else "") or built_in
-        )
-        given = _option(location.daemon, "--cdi-spec-dirs")
-        spec_dirs = given.split(",") if given else _list(settings, "cdi_spec_dirs", _SPEC_DIRS)
+        default = _option(location.daemon, "--default-runtime") or _text(settings.get("default_runtime")) or built_in
+        option = _option(location.daemon, "--cdi-spec-dirs")
+        spec_dirs = tuple(option.split(",")) if option else _list(settings, "cdi_spec_dirs", _SPEC_DIRS)
         registry = Registry(
-            runtimes=_runtimes(host, location, found, document, built_in),
+            runtimes=_runtimes(host, location, layers, settings, built_in),
             default=default,
             cdi=bool(spec_dirs) and (not location.version or location.version >= _HAS_CDI),
-            spec_dirs=tuple(spec_dirs),
+            spec_dirs=spec_dirs,
             document=document,
-            files=[one.path for one in found],
+            files=[layer.path for layer in layers],
         )
         registry.low_level = _program(host, location, registry.runtimes.get(registry.default), registry.default)
-        registry.findings = [*toml_layers.mistyped(found, checks.TYPES, "CRI-O"), *checks.dead_tables(found)]
+        registry.findings = [*toml_layers.mistyped(layers, checks.TYPES, "CRI-O"), *checks.dead_tables(layers)]
         return registry
 
-    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-        """The drop-in with the table of a runtime; the default and CDI's directories where that was asked for."""
-        without_us = self.read(host.with_files({location.drop_in: None}), location)
-        source = _template(without_us)
-        table = {"runtime_path": wanted.path, "runtime_type": source.get("runtime_type") or "oci"}
-        table |= {key: source[key] for key in _COPIED if source.get(key)}  # false and empty are what CRI-O takes anyway
-        steps = [Put((*_RUNTIMES, wanted.name), table)]
-        if wanted.default:
-            steps.insert(0, Put(("crio", "runtime", "default_runtime"), wanted.name))
-        if wanted.cdi and not registry.spec_dirs:
-            steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), _SPEC_DIRS))
+    def edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
+        """The drop-in with the table of a runtime; the default and CDI's directories where that is wanted."""
+        source = _source(self.read(host.with_files({location.drop_in: None}), location))
+        table: Table = {"runtime_path": new.path, "runtime_type": source.get("runtime_type") or "oci"}
+        table |= {key: source[key] for key in _COPIED if source.get(key)}  # false and empty are CRI-O's own defaults
+        steps = [Put((*_RUNTIMES, new.name), table)]
+        if new.default:
+            steps.insert(0, Put(("crio", "runtime", "default_runtime"), new.name))
+        if new.cdi and not registry.spec_dirs:
+            steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), [*_SPEC_DIRS]))
         return [Edit(location.drop_in, "toml", tuple(steps), head=_HEAD)]
 
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
         """What is wrong with a runtime: files that do not count, and keys that make CRI-O drop it. See `Engine`."""
-        hooks = _list(_table(registry.document, ("crio", "runtime")), "hooks_dir", _HOOKS)
-        found = [
+        hooks = _list(table_at(registry.document, _SETTINGS), "hooks_dir", _HOOKS)
+        findings = [
             *checks.other_files(location, _option(location.daemon, "--config", "-c"), _CONFIG),
             *checks.unused(host, location, registry, name),
             *checks.copies(registry),
@@ -142,26 +141,26 @@ class Crio(Engine):
             *oci_hooks.doubles(oci_hooks.read(host, hooks), ""),
         ]
         if name in registry.runtimes:
-            found += checks.dropped(registry.runtimes[name])
-            found += self._pods(host, location, registry, name)
-        found += checks.missing_monitors(host, registry)
+            findings += checks.dropped(registry.runtimes[name])
+            findings += self._pods(host, location, registry, name)
+        findings += checks.missing_monitors(host, registry)
         if registry.cdi is False:
-            found.append(checks.cdi_off(location, registry))
-        return found
+            findings.append(checks.cdi_off(location, registry))
+        return findings
 
     def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
-        """How a container asks for devices. See `model.Engine`."""
+        """The same in every version. See `Engine`."""
         return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
     def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
-        """It arrives, and counts only where shim's configuration says so. See `Engine`."""
+        """It arrives, and is a request only where shim's configuration allows it. See `Engine`."""
         copied = "CRI-O copies an annotation of a Pod into each of its containers"
         if sources.settings_or_defaults(host).pod_annotations == ANY:
             return f'{copied}, and each of them asks by it, since sources.pod-annotations is "any"'
         return f"{copied}, where it is no request"
 
     def _pods(self, host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
-        """What annotations of Pods come to: requests of their authors, or none."""
+        """Whether the authors of Pods can ask, and the requests of the table that do not count where they cannot."""
         settings = sources.settings_or_defaults(host)
         if settings.pod_annotations == ANY:
             ways = self.ways_to_ask(location, registry, name)
@@ -181,35 +180,33 @@ def _option(daemon: Daemon | None, *names: str) -> str:
 
 
 def _files(host: Host, location: Location) -> list[str]:
-    """The main file, then every file below the directory, in the order of a walk: names of a directory by bytes."""
+    """The main file, then every file below the directory, in the order of a walk: each directory's names by bytes."""
     directory = posixpath.dirname(location.drop_in)
     below = [path for depth in ("*", "*/*", "*/*/*") for path in host.glob(f"{directory}/{depth}")]
     return [location.config, *sorted(below, key=lambda path: path.encode().split(b"/"))]
 
 
-def _table(document: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    found = toml_edit.get(document, keys)
-    return found if isinstance(found, dict) else {}
+def _list(table: Table, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(texts(table[key])) if isinstance(table.get(key), list) else default
 
 
-def _list(table: dict[str, Any], key: str, default: list[str]) -> list[str]:
-    value = table.get(key, default)
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else default
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _runtimes(
-    host: Host, location: Location, found: list[toml_layers.Layer], document: dict[str, Any], built_in: str
+    host: Host, location: Location, layers: list[Layer], settings: Table, built_in: str
 ) -> dict[str, Runtime]:
-    manager = _option(location.daemon, "--cgroup-manager") or _table(document, _RUNTIMES[:2]).get("cgroup_manager")
+    manager = _option(location.daemon, "--cgroup-manager") or settings.get("cgroup_manager")
     is_systemd = (manager or "systemd") == "systemd"
-    tables = _table(document, _RUNTIMES)
-    default = _table(document, _RUNTIMES[:2]).get("default_runtime") or built_in
+    tables = table_at(settings, ("runtimes",))
+    default = settings.get("default_runtime") or built_in
     if built_in not in tables and (default == built_in or host.find(built_in)):
-        tables = {built_in: _BUILT_IN, **tables}  # one whose program is missing is dropped, unless it is the default
+        tables = {built_in: _BUILT_IN, **tables}  # without its program CRI-O drops it, unless it is the default
     runtimes = {}
     for name, table in tables.items():
         if isinstance(table, dict):
-            layer = toml_layers.last(found, (*_RUNTIMES, name))
+            layer = toml_layers.last(layers, (*_RUNTIMES, name))
             path, kind = str(table.get("runtime_path") or ""), str(table.get("runtime_type") or "")
             file, line = (layer.path, layer.line((*_RUNTIMES, name))) if layer else ("", 0)
             runtimes[name] = Runtime(name, path, kind, is_systemd, table, file, line)
@@ -221,7 +218,7 @@ def _program(host: Host, location: Location, runtime: Runtime | None, name: str)
     return host.find(runtime.path or name, path=location.daemon.path if location.daemon else "") if runtime else ""
 
 
-def _template(registry: Registry) -> dict[str, Any]:
+def _source(registry: Registry) -> Table:
     """The table from which keys are copied: that of the default runtime, unless it starts virtual machines."""
     for name in (registry.default, "crun", "runc"):
         if name in registry.runtimes and registry.runtimes[name].type != "vm":

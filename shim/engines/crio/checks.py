@@ -1,7 +1,7 @@
-"""What can be wrong in CRI-O's configuration.
+"""Faults in CRI-O's configuration.
 
-CRI-O says little: a key or table that it does not know is passed over, and a runtime with a fault is dropped with one
-line in the journal, after which the kubelet hears of a handler that is missing.
+CRI-O reports little: a key or table that it does not know is passed over, and a runtime with a fault is dropped with
+one line in the journal, after which the kubelet reports a handler that is missing.
 
 Source: https://github.com/cri-o/cri-o, pkg/config/config.go (RuntimeHandler.Validate)
 """
@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import Finding
 from shim.engines import toml_layers
+from shim.engines.texts.values import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from shim.engines.model import Location, Registry, Runtime
+    from shim.engines.model import Keys, Location, Registry, Runtime
     from shim.host.host import Host
 
 _RUNTIMES = ("crio", "runtime", "runtimes")
@@ -28,7 +29,7 @@ _TEXTS = (
 _COPIES = ("~", ".bak", ".old", ".orig", ".save", ".swp", ".rpmnew", ".rpmsave", ".dpkg-old", ".dpkg-dist", ".dpkg-new")
 _FLAGS = ("privileged_without_host_devices", "inherit_default_runtime", "no_sync_log", "stream_websockets")
 
-TYPES: dict[tuple[str, ...], Any] = {
+TYPES: dict[Keys, Any] = {
     ("crio", "runtime"): dict,
     _RUNTIMES: dict,
     ("crio", "runtime", "default_runtime"): str,
@@ -45,9 +46,9 @@ TYPES: dict[tuple[str, ...], Any] = {
 }
 
 
-def dead_tables(found: Iterable[toml_layers.Layer]) -> Iterator[Finding]:
-    """Tables of runtimes, and default runtimes, in places where CRI-O looks for none."""
-    for layer in found:
+def dead_tables(layers: Iterable[toml_layers.Layer]) -> Iterator[Finding]:
+    """Tables of runtimes, and default runtimes, where CRI-O reads none."""
+    for layer in layers:
         for keys in toml_layers.tables_with(layer.document, "runtime_path"):
             if keys[:3] == _RUNTIMES and len(keys) > 4:
                 right = f'[crio.runtime.runtimes."{".".join(keys[3:])}"]'
@@ -55,12 +56,12 @@ def dead_tables(found: Iterable[toml_layers.Layer]) -> Iterator[Finding]:
                 yield Finding("CONFIG_HEADER_UNQUOTED", text, f"write {right}", path=layer.path, line=layer.line(keys))
             elif keys[:3] != _RUNTIMES or len(keys) < 4:
                 right = f"[crio.runtime.runtimes.{keys[-1] if keys else 'NAME'}]"
-                text = f"CRI-O passes over [{'.'.join(keys)}]: runtimes stand in [crio.runtime.runtimes.NAME]"
+                text = f"CRI-O passes over [{'.'.join(keys)}]: it reads runtimes in [crio.runtime.runtimes.NAME]"
                 yield Finding("CONFIG_DEAD_SECTION", text, f"write {right}", path=layer.path, line=layer.line(keys))
         for keys in toml_layers.tables_with(layer.document, "default_runtime"):
             if keys != _RUNTIMES[:2]:
                 here = f"[{'.'.join(keys)}]" if keys else "no table"
-                text = f"CRI-O passes over default_runtime in {here}: it stands in [crio.runtime]"
+                text = f"CRI-O passes over default_runtime in {here}: it reads it in [crio.runtime]"
                 line = layer.line((*keys, "default_runtime"))
                 yield Finding("CONFIG_DEAD_SECTION", text, "move it to [crio.runtime]", path=layer.path, line=line)
 
@@ -69,22 +70,22 @@ def other_files(location: Location, read: str, usual: str) -> Iterator[Finding]:
     """A main file that CRI-O does not read.
 
     Arguments:
-        location: what we look at.
+        location: where the configuration is.
         read: the main file that the daemon was started with, "" for the usual one.
         usual: the usual one.
     """
     if location.daemon and location.config != (read or usual):
-        text = f"the CRI-O that runs (process {location.daemon.pid}) reads {read or usual} instead of this file"
+        text = f"the running CRI-O (process {location.daemon.pid}) reads {read or usual} instead of this file"
         yield Finding("ENGINE_CONFIG_OTHER", text, path=location.config)
 
 
 def unused(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
-    """Files that register a runtime to no effect: where nobody reads them, or under a later table of the same name."""
+    """Files that register a runtime without effect: CRI-O does not read them, or a later file has the same table."""
     keys = (*_RUNTIMES, name)
     directory = location.drop_in.rpartition("/")[0]
     beside = [path for depth in ("*.conf", "*/*.conf") for path in host.glob(f"/etc/crio/{depth}")]
     for layer in toml_layers.setting(host, sorted({*beside} - set(registry.files)), keys, (_RUNTIMES,)):
-        text = f"CRI-O does not read this file: its drop-ins lie in {directory}"
+        text = f"CRI-O does not read this file: its drop-ins are in {directory}"
         yield Finding("DROP_IN_UNUSED", text, f"move it to {directory}", path=layer.path, line=layer.line(keys))
     winner = registry.runtimes.get(name)
     for layer in toml_layers.setting(host, [location.drop_in], keys, (_RUNTIMES,)):
@@ -98,7 +99,7 @@ def copies(registry: Registry) -> Iterator[Finding]:
     """Copies that editors and packages leave beside a file: CRI-O reads them like any other, after the file itself."""
     for path in registry.files:
         if path.endswith(_COPIES):
-            text = "CRI-O reads every file of the directory, this copy as well: what it says counts"
+            text = "CRI-O reads every file of the directory, this copy as well"
             yield Finding("ENGINE_CONFIG_OTHER", text, "move it to another directory", path=path)
 
 
@@ -106,30 +107,30 @@ def missing_default(registry: Registry) -> Iterator[Finding]:
     """A default runtime without a table."""
     if registry.default not in registry.runtimes:
         text = f"default_runtime is {registry.default}, which has no table [crio.runtime.runtimes.{registry.default}]"
-        there = registry.near(registry.default)
-        yield Finding("HANDLER_MISSING", f"{text}, so that CRI-O does not start; there are {there}")
+        names = registry.near(registry.default)
+        yield Finding("HANDLER_MISSING", f"{text}, so that CRI-O does not start; there are {names}")
 
 
 def dropped(runtime: Runtime) -> Iterator[Finding]:
-    """Keys for which CRI-O leaves a runtime out, or runs another program in its name."""
+    """Keys for which CRI-O drops a runtime, or runs another program than its own."""
     table = runtime.table
-    texts = []
+    causes = []
     if runtime.type not in {"", "oci", "pod"}:
         known = "starts virtual machines" if runtime.type == "vm" else "is unknown to CRI-O"
-        texts.append(f'runtime_type = "{runtime.type}" {known}; the shim is of type "oci"')
+        causes.append(f'runtime_type = "{runtime.type}" {known}; the shim is of type "oci"')
     if table.get("inherit_default_runtime"):
-        texts.append("inherit_default_runtime puts the default runtime's program in the place of runtime_path")
+        causes.append("inherit_default_runtime replaces runtime_path by the default runtime's program")
     if table.get("platform_runtime_paths"):
-        texts.append("platform_runtime_paths names other programs, which run in the place of runtime_path")
+        causes.append("platform_runtime_paths names other programs, which are run instead of runtime_path")
     if table.get("runtime_config_path") and runtime.type != "vm":
-        texts.append('runtime_config_path goes with runtime_type = "vm" alone: CRI-O drops this runtime')
-    texts += [
-        f"CRI-O drops a runtime whose allowed_annotations hold {one}, which it does not know; annotations of the "
+        causes.append('runtime_config_path goes with runtime_type = "vm" alone: CRI-O drops this runtime')
+    causes += [
+        f"CRI-O drops a runtime whose allowed_annotations hold {name}, which it does not know; annotations of the "
         "container need no permission there, and those of a Pod do not count"
-        for one in _list(table.get("allowed_annotations"))
-        if re.match(r"cdi\.k8s\.io\b", one)
+        for name in texts(table.get("allowed_annotations"))
+        if re.match(r"cdi\.k8s\.io\b", name)
     ]
-    return (Finding("RUNTIME_IGNORED", text, path=runtime.file, line=runtime.line) for text in texts)
+    return (Finding("RUNTIME_IGNORED", cause, path=runtime.file, line=runtime.line) for cause in causes)
 
 
 def default_annotations(runtime: Runtime, prefixes: tuple[str, ...]) -> Iterator[Finding]:
@@ -150,14 +151,14 @@ def default_annotations(runtime: Runtime, prefixes: tuple[str, ...]) -> Iterator
 
 
 def missing_monitors(host: Host, registry: Registry) -> Iterator[Finding]:
-    """Monitors that are named and not there: CRI-O does not start. Each once, since ours is that of the default."""
+    """Monitors that are configured and missing: CRI-O does not start. Each once, since ours is that of the default."""
     first: dict[str, Runtime] = {}
     for runtime in registry.runtimes.values():
         first.setdefault(str(runtime.table.get("monitor_path") or ""), runtime)
     for path, runtime in first.items():
         if path and not host.exists(path):
-            found = host.find("conmon")
-            remedy = f"set monitor_path to {found}, or install conmon there" if found else "install conmon there"
+            conmon = host.find("conmon")
+            remedy = f"set monitor_path to {conmon}, or install conmon there" if conmon else "install conmon there"
             text = f"monitor_path {path} is missing: CRI-O does not start"
             yield Finding("RUNTIME_BINARY_MISSING", text, remedy, path=runtime.file, line=runtime.line)
 
@@ -166,9 +167,5 @@ def cdi_off(location: Location, registry: Registry) -> Finding:
     """Why CRI-O gives no CDI devices by itself."""
     if registry.spec_dirs:
         version = ".".join(map(str, location.version))
-        return Finding("CDI_OFF", f"CRI-O {version} knows no CDI devices; 1.24 is the first that does")
+        return Finding("CDI_OFF", f"CRI-O {version} has no CDI support; 1.24 is the first that has it")
     return Finding("CDI_OFF", "cdi_spec_dirs is empty, so CRI-O itself finds no CDI device")
-
-
-def _list(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

@@ -1,16 +1,11 @@
 """docker: one file, daemon.json, of which single keys change.
 
-dockerd reads one file and knows no drop-ins. Which one it is depends on who installed it: the machine's, the snap's,
-that of a user (rootless), or whatever its command line says. A runtime is an entry of `runtimes`; an entry with `path`
-is started as a runc, and its `runtimeArgs` stay as they are. One with `runtimeType` (docker 24) names its program in
-options.BinaryName. Annotations reach config.json without further ado, from `docker run --annotation`
-and from compose's `annotations` (docker 24). Labels never reach it.
+dockerd reads one file and has no drop-ins. Which file it is depends on how it was installed: the system's, the snap's,
+that of a user (rootless), or another one that its command line names. Annotations reach config.json as they are, from
+`docker run --annotation` and from compose's `annotations` (docker 24). Labels never reach it.
 
-Docker's own CDI support needs `features.cdi` from 25.0 to 28.1, is on from 28.2 on, and needs `experimental` in no
-release. `cdi-spec-dirs` is known since 25, and an older dockerd refuses a file that has it.
-
-Sources: https://docs.docker.com/reference/cli/dockerd/ (daemon configuration file, configuration reload, CDI devices);
-moby, daemon/config/config.go, daemon/runtime_unix.go, cmd/dockerd/daemon.go, pull requests 47087 and 49963
+Sources: https://docs.docker.com/reference/cli/dockerd/ (daemon configuration file, configuration reload); moby,
+cmd/dockerd/daemon.go; and those of the modules of this package
 """
 
 from __future__ import annotations
@@ -19,23 +14,21 @@ import posixpath
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.cdi import DEFAULT_DIRS
 from shim.engines import running, sources
 from shim.engines.contract import Engine
-from shim.engines.docker import api, checks
-from shim.engines.docker import flags as command_line
-from shim.engines.model import Edit, Location, Put, Registry, Runtime
+from shim.engines.docker import api, checks, command_line, daemon_json
+from shim.engines.model import Edit, Location, Put, Registry
 from shim.engines.texts import json_edit
 from shim.engines.texts.editing import decoded
+from shim.engines.texts.values import texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shim.engines.docker.flags import Flag
-    from shim.engines.model import Wanted
+    from shim.engines.model import NewRuntime, Runtime
     from shim.engines.running import Container
     from shim.host.host import Daemon, Host
 
@@ -43,10 +36,7 @@ _CONFIG = "/etc/docker/daemon.json"
 _SNAP = "/var/snap/docker/current/config/daemon.json"
 _REVISION = re.compile(r"/var/snap/docker/(?:\d+|x\d+)/")
 _DESKTOP = "/opt/docker-desktop"
-_VALIDATES = (23,)  # first versions
-_CDI_IS_ON = (28, 2)
-_SHIM = "io.containerd.runc.v2"  # containerd's shim for runc, crun and us
-_BUILT_IN = ("runc", _SHIM)
+_VALIDATES = (23,)  # first version
 
 
 class Docker(Engine):
@@ -56,22 +46,22 @@ class Docker(Engine):
     program = "dockerd"
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
-        """Find the daemon.json of the dockerd that runs, of the unit that would start it, or the usual one.
+        """Find the daemon.json of the running dockerd, of the unit that would start it, or the usual one.
 
-        Arguments: as of `model.Engine.locate`; docker has no drop-ins.
+        Arguments: as of `Engine.locate`; docker has no drop-ins.
         Raises:
             CdiError: DROP_IN_UNUSED when a drop-in is named, ENGINE_CONFIG_OWNED for Docker Desktop.
         """
         if drop_in:
             text, remedy = "docker has no drop-ins: dockerd reads one file alone", "leave --drop-in out"
             raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=drop_in)])
-        every = host.daemons("dockerd")
-        daemon = next((one for one in every if config and _file_of(host, one) == config), None)
-        daemon = daemon or next((one for one in every if one.user == host.user), None)
+        daemons = host.daemons("dockerd")
+        daemon = next((daemon for daemon in daemons if config and _config_of(host, daemon) == config), None)
+        daemon = daemon or next((daemon for daemon in daemons if daemon.user == host.user), None)
         program = _program(host, daemon)
         if not config and not daemon and _is_desktop(host, program):
             raise CdiError([checks.desktop(_DESKTOP)])
-        path = config or _found(host, daemon, program)
+        path = config or (_config_of(host, daemon) if daemon else _default_config(host, program))
         layout = "snap" if path.startswith("/var/snap/") or "/snap/" in program else ""
         if not layout and (daemon.user if daemon else host.user):
             layout = "rootless"
@@ -88,44 +78,43 @@ class Docker(Engine):
         document = json_edit.loads(text, location.config)
         flags = command_line.given(host, location)
         registry = Registry(document=document, files=[location.config] if data is not None else [])
-        registry.default = _text(document.get("default-runtime")) or _last(flags, "default-runtime") or "runc"
-        registry.runtimes = _runtimes(document, text, flags, location)
+        registry.default = daemon_json.default(document, flags)
+        registry.runtimes = daemon_json.runtimes(document, text, flags, location)
         registry.low_level = _low_level(host, location, registry.runtimes.get(registry.default))
-        registry.cdi = _cdi(document, flags, location)
-        registry.spec_dirs = _spec_dirs(document, flags, location)
+        registry.cdi = daemon_json.cdi(document, flags, location)
+        registry.spec_dirs = daemon_json.spec_dirs(document, flags, location)
         registry.findings = [*checks.types(document, text, location), *checks.empty(data, location)]
         return registry
 
-    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
-        """The keys of daemon.json that register a runtime; the default and CDI where that was asked for.
+    def edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
+        """The keys of daemon.json that register a runtime; the default and CDI where that is wanted.
 
         Raises:
             CdiError: ENGINE_CONFIG_SHAPE for a name that is docker's own; CONFIG_FLAG when a key would come into the
-            file
-                that stands on dockerd's command line already.
+                file that is on dockerd's command line already.
         """
-        if wanted.name in _BUILT_IN:
-            text, remedy = f"docker keeps the name {wanted.name} for itself", "choose another one with --name"
+        if new.name in daemon_json.BUILT_IN:
+            text, remedy = f"docker keeps the name {new.name} for itself", "choose another one with --name"
             raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=location.config)])
-        steps = _registered(registry, wanted)
-        if wanted.default:
-            steps.append(Put(("default-runtime",), wanted.name))
-        if wanted.cdi:
+        steps = [Put(("runtimes", new.name), daemon_json.entry_with(registry.document, new.name, new.path))]
+        if new.default:
+            steps.append(Put(("default-runtime",), new.name))
+        if new.cdi:
             steps += _cdi_on(host, location, registry)
-        taken = [
+        on_both = [
             checks.on_both(flag, location)
             for flag in command_line.given(host, location)
             if flag.key != "runtimes" and any(step.keys[0] == flag.key for step in steps)
         ]
-        if taken:
-            raise CdiError(taken)
+        if on_both:
+            raise CdiError(on_both)
         return [Edit(location.config, "json", tuple(steps))]
 
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
-        """What keeps dockerd from starting with this file, and what is wrong or will surprise with a runtime in it."""
+        """What keeps dockerd from starting with this file, and what is wrong with a runtime in it. See `Engine`."""
         text = decoded(host.read(location.config), location.config)
         return [
-            *checks.other_file(location, _file_of(host, location.daemon) if location.daemon else location.config),
+            *checks.other_file(location, _config_of(host, location.daemon) if location.daemon else location.config),
             *checks.flags(command_line.given(host, location), registry, location, text),
             *checks.spelling(registry, location, text),
             *checks.default(registry, location, text),
@@ -136,218 +125,112 @@ class Docker(Engine):
             *checks.cdi_off(registry, location),
         ]
 
+    def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
+        """What a changed file comes to, if dockerd takes it: `dockerd --validate`, since docker 23. See `Engine`.
+
+        Raises:
+            CdiError: ENGINE_CONFIG_SYNTAX with dockerd's own words, when it refuses the changed file alone.
+        """
+        candidate = changes.get(location.config)
+        if candidate is None or host.root != "/" or not location.program or location.version < _VALIDATES:
+            return None
+        refusal = _refusal(host, location, candidate)
+        if refusal and not _refusal(host, location, host.read(location.config) or b"{}"):
+            text = f"dockerd refuses the changed file: {refusal}"
+            raise CdiError([Finding("ENGINE_CONFIG_SYNTAX", text, "nothing was written", path=location.config)])
+        return self.read(host.with_files(changes), location)
+
+    def ask_daemon(self, host: Host, location: Location, registry: Registry) -> list[Finding] | None:
+        """What GET /info of the running dockerd lacks, if it reads this file. See `Engine`."""
+        if host.root != "/" or not location.daemon:
+            return None
+        if _config_of(host, location.daemon) != location.config:
+            return []
+        info = api.info(_sockets(host, location, registry))
+        if info is None or not isinstance(info.get("Runtimes"), dict):
+            return None
+        flags = command_line.given(host, location)
+        return list(checks.unknown(info, registry, location, flags, self.restart_command(location)))
+
+    def restart_command(self, location: Location) -> str:
+        """The command that restarts dockerd: the system's, the user's own, or that of the snap."""
+        user = "--user " * (location.layout == "rootless")
+        return "snap restart docker" if location.layout == "snap" else f"systemctl {user}restart docker"
+
     def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
         """By annotation where this docker has them, else by arguments of a runtime. See `Engine`."""
         if not location.version or location.version >= checks.HAS_ANNOTATIONS:
             return f"ask by `docker run --runtime {name} --annotation cdi.k8s.io/x=KIND=NAME …`"
         return checks.runtime_for_a_device(registry, name)
 
-    def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
-        """Ask dockerd whether it would take a changed file: `dockerd --validate`, known since docker 23.
-
-        Arguments:
-            host: the machine.
-            location: where the configuration lies.
-            changes: path -> content.
-        Returns:
-            what the file comes to; None when nothing changes or nobody can be asked.
-        Raises:
-            CdiError: ENGINE_CONFIG_SYNTAX with dockerd's own words, when it refuses what it took before.
-        """
-        candidate = changes.get(location.config)
-        if candidate is None or host.root != "/" or not location.program or location.version < _VALIDATES:
-            return None
-        said = _refusal(host, location, candidate)
-        if said and not _refusal(host, location, host.read(location.config) or b"{}"):
-            text = f"dockerd refuses the changed file: {said}"
-            raise CdiError([Finding("ENGINE_CONFIG_SYNTAX", text, "nothing was written", path=location.config)])
-        return self.read(host.with_files(changes), location)
-
-    def ask_daemon(self, host: Host, location: Location, registry: Registry) -> list[Finding] | None:
-        """What the dockerd that runs does not know yet, as it says itself; None when it cannot be asked.
-
-        Arguments: as of `model.Engine.faults`. To a file that this dockerd does not read it has nothing to say.
-        """
-        if host.root != "/" or not location.daemon:
-            return None
-        if _file_of(host, location.daemon) != location.config:
-            return []
-        said = api.info(_sockets(host, location, registry))
-        if said is None or not isinstance(said.get("Runtimes"), dict):
-            return None
-        restart = self.restart_command(location)
-        return list(checks.unknown(said, registry, location, command_line.given(host, location), restart))
-
-    def restart_command(self, location: Location) -> str:
-        """The command that restarts dockerd: the machine's, the user's own, or that of the snap."""
-        user = "--user " * (location.layout == "rootless")
-        return "snap restart docker" if location.layout == "snap" else f"systemctl {user}restart docker"
-
     def containers(self, host: Host) -> list[Container]:
         """The containers whose shims are in docker's namespace of containerd."""
         return running.of_shims(host, lambda namespace: namespace == "moby")
 
 
-# --- where ------------------------------------------------------------------------------------------------------------
-
-
 def _program(host: Host, daemon: Daemon | None) -> str:
-    named = daemon.argv[0] if daemon and daemon.argv[0].startswith("/") else "dockerd"
-    return host.find(named, "dockerd", "/snap/docker/current/bin/dockerd", path=daemon.path if daemon else "")
+    started = daemon.argv[0] if daemon and daemon.argv[0].startswith("/") else "dockerd"
+    return host.find(started, "dockerd", "/snap/docker/current/bin/dockerd", path=daemon.path if daemon else "")
 
 
 def _is_desktop(host: Host, program: str) -> bool:
     return not program and (host.exists(_DESKTOP) or bool(host.daemons("com.docker.backend")))
 
 
-def _found(host: Host, daemon: Daemon | None, program: str) -> str:
-    if daemon:
-        return _file_of(host, daemon)
-    units = command_line.of_units(host, is_own=bool(host.user))
-    named = _last(units, "config-file")
-    if named.startswith("/"):
-        return named
+def _default_config(host: Host, program: str) -> str:
+    """The file that a dockerd would read which does not run."""
+    options = [flag.value for flag in command_line.of_units(host, is_own=bool(host.user)) if flag.name == "config-file"]
+    if options and options[-1].startswith("/"):
+        return options[-1]
     if "/snap/" in program or (not program and host.exists(posixpath.dirname(_SNAP))):
         return _SNAP
     return command_line.usual_file(host)
 
 
-def _file_of(host: Host, daemon: Daemon) -> str:
-    """The file that a dockerd reads. A snap's lies below a revision, of which `current` is the one that counts."""
-    named = daemon.option("--config-file")
-    if not named:
+def _config_of(host: Host, daemon: Daemon) -> str:
+    """The file that a dockerd reads. A snap's is below a revision, for which `current` is the link."""
+    option = daemon.option("--config-file")
+    if not option:
         return command_line.usual_file(host) if daemon.user == host.user else _CONFIG
-    path = posixpath.normpath(posixpath.join(daemon.cwd, named))
+    path = posixpath.normpath(posixpath.join(daemon.cwd, option))
     current = _REVISION.sub("/var/snap/docker/current/", path)
     return current if host.exists(posixpath.dirname(current)) else path
 
 
 def _sockets(host: Host, location: Location, registry: Registry) -> list[str]:
-    """Where dockerd listens, if that is on a Unix socket; fd:// is the socket that systemd opened for it."""
-    hosts = registry.document.get("hosts")
-    named = [one for one in hosts if isinstance(one, str)] if isinstance(hosts, list) else []
-    named += [flag.value for flag in command_line.given(host, location) if flag.key == "hosts"]
-    paths = [one.removeprefix("unix://") for one in named if one.startswith("unix://")]
+    """The Unix sockets on which dockerd may listen; fd:// is the socket that systemd opened for it."""
+    hosts = texts(registry.document.get("hosts"))
+    hosts += [flag.value for flag in command_line.given(host, location) if flag.key == "hosts"]
+    paths = [address.removeprefix("unix://") for address in hosts if address.startswith("unix://")]
     if location.daemon and location.daemon.user:
         return [*paths, f"/run/user/{location.daemon.user}/docker.sock"]
     return [*paths, "/run/docker.sock"]
 
 
-# --- what it says -----------------------------------------------------------------------------------------------------
-
-
-def _runtimes(document: dict[str, Any], text: str, flags: list[Flag], location: Location) -> dict[str, Runtime]:
-    systemd = _systemd(document, flags)
-    found = {name: Runtime(name, "", _SHIM, systemd) for name in _BUILT_IN}
-    for flag in flags:
-        if flag.name == "add-runtime":
-            name, _, path = flag.value.partition("=")
-            found[name] = Runtime(name, path, "", systemd, {"path": path}, flag.file, flag.line)
-    entries = document.get("runtimes")
-    for name, table in entries.items() if isinstance(entries, dict) else ():
-        if isinstance(table, dict):
-            line = json_edit.line_of(text, ("runtimes", name))
-            found[name] = _runtime(name, table, systemd, location.config, line)
-    return found
-
-
-def _runtime(name: str, table: dict[str, Any], systemd: bool | None, file: str, line: int) -> Runtime:
-    kind = _text(field(table, "runtimeType"))
-    if not kind:
-        return Runtime(name, _text(field(table, "path")), "", systemd, table, file, line)
-    options = field(table, "options")
-    options = options if isinstance(options, dict) else {}
-    said = options.get("SystemdCgroup", False)  # this way dockerd hands on what is written here, and no more
-    return Runtime(name, _text(options.get("BinaryName")), kind, said if said is True else False, table, file, line)
-
-
-def field(table: dict[str, Any], name: str) -> Any:
-    """A field of an entry. Go does not mind how its letters are written, and of several takes the last."""
-    return next((value for key, value in reversed(table.items()) if key.lower() == name.lower()), None)
-
-
-def _systemd(document: dict[str, Any], flags: list[Flag]) -> bool | None:
-    options = document.get("exec-opts")
-    said = [*(options if isinstance(options, list) else []), *(one.value for one in flags if one.key == "exec-opts")]
-    drivers = [str(one).partition("=")[2].strip() for one in said if str(one).startswith("native.cgroupdriver=")]
-    return drivers[-1] == "systemd" if drivers else None
-
-
 def _low_level(host: Host, location: Location, runtime: Runtime | None) -> str:
-    if runtime is None or (runtime.type not in {"", _SHIM} and not runtime.path):
+    if runtime is None or (runtime.type not in {"", daemon_json.SHIM} and not runtime.path):
         return ""  # a shim of its own, which starts no runc
     return host.find(runtime.path or "runc", path=location.daemon.path if location.daemon else "")
 
 
-def _cdi(document: dict[str, Any], flags: list[Flag], location: Location) -> bool | None:
-    if location.version and location.version < checks.CDI_EXISTS:
-        return False
-    features = document.get("features")
-    said = features.get("cdi") if isinstance(features, dict) else None
-    for flag in flags:
-        name, _, value = flag.value.partition("=")
-        if flag.name == "feature" and name == "cdi":
-            said = value in {"", "true", "1"}
-    if document.get("cdi-spec-dirs") == [""] or said is False:
-        return False
-    return said if isinstance(said, bool) else location.version >= _CDI_IS_ON if location.version else None
-
-
-def _spec_dirs(document: dict[str, Any], flags: list[Flag], location: Location) -> tuple[str, ...]:
-    if location.version and location.version < checks.CDI_EXISTS:
-        return ()
-    said = document.get("cdi-spec-dirs")
-    given = [flag.value for flag in flags if flag.name == "cdi-spec-dir"]
-    named = said if isinstance(said, list) and said else given or DEFAULT_DIRS
-    return tuple(one for one in named if one)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _last(flags: list[Flag], name: str) -> str:
-    return next((flag.value for flag in reversed(flags) if flag.name == name), "")
-
-
-# --- what shall be different ------------------------------------------------------------------------------------------
-
-
-def _registered(registry: Registry, wanted: Wanted) -> list[Put]:
-    """The entry of a runtime: the one that is there, with our path in it; one of another kind is replaced."""
-    there = registry.document.get("runtimes")
-    table = there.get(wanted.name) if isinstance(there, dict) else None
-    table = table if isinstance(table, dict) else {}
-    options = field(table, "options")
-    if field(table, "runtimeType") == _SHIM and not field(table, "path") and isinstance(options, dict):
-        value = {**table, "options": {**options, "BinaryName": wanted.path}}
-    else:
-        kept = {key: one for key, one in table.items() if key.lower() not in {"runtimetype", "options"}}
-        others = {key: one for key, one in kept.items() if key.lower() != "path"}
-        value = {**kept, "path": wanted.path} if "path" in kept else {"path": wanted.path, **others}
-    return [Put(("runtimes", wanted.name), value)]
-
-
 def _cdi_on(host: Host, location: Location, registry: Registry) -> list[Put]:
     steps = [] if registry.cdi else [Put(("features", "cdi"), True)]
-    ours = sources.settings_of(host).spec_dirs
-    missing = [one for one in ours if one not in registry.spec_dirs]
-    # an older one does not know the key, and does not start with it
-    if missing and (location.version >= checks.CDI_EXISTS or "cdi-spec-dirs" in registry.document):
+    missing = [path for path in sources.settings_of(host).spec_dirs if path not in registry.spec_dirs]
+    # an older dockerd does not know the key, and does not start with it
+    if missing and (location.version >= daemon_json.CDI_EXISTS or "cdi-spec-dirs" in registry.document):
         steps.append(Put(("cdi-spec-dirs",), [*registry.spec_dirs, *missing]))
     return steps
 
 
 def _refusal(host: Host, location: Location, data: bytes) -> str:
-    """What dockerd has against a file, which lies where only we can read it."""
+    """The error of dockerd for a file, "" for none. The file is in a directory that we alone can read."""
     with tempfile.TemporaryDirectory(prefix="shim-docker-") as directory:
         file = Path(directory, "daemon.json")
         file.write_bytes(data)
-        options = [
-            f"--{one.name}={one.value}" for one in command_line.given(host, location) if one.name == "add-runtime"
-        ]
-        said = host.refusal(location.program, "--validate", "--config-file", str(file), *options)
-        return said.replace(str(file), location.config)
+        flags = command_line.given(host, location)
+        options = [f"--{flag.name}={flag.value}" for flag in flags if flag.name == "add-runtime"]
+        error = host.refusal(location.program, "--validate", "--config-file", str(file), *options)
+        return error.replace(str(file), location.config)
 
 
 ENGINE = Docker()

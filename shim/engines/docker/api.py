@@ -1,7 +1,7 @@
-"""Ask a dockerd that runs what it knows, over its own socket: GET /info of the Engine API.
+"""What a running dockerd knows, over its own socket: GET /info of the Engine API.
 
-The file says what dockerd will know, this says what it does know. It is only ever read, and whatever is odd (no socket,
-no answer in time, no JSON) means that nobody can be asked.
+The file is what dockerd will know after a restart, this is what it knows now. Nothing is changed, and whatever goes
+wrong (no socket, no answer in time, no JSON) means that there is no answer.
 
 Source: https://docs.docker.com/reference/api/engine/, System, Get system information
 """
@@ -11,10 +11,12 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from shim.engines.texts.values import Table
 
 _PATIENCE = 3.0  # seconds
 _LARGEST = 4 * 1024 * 1024  # bytes of an answer
@@ -33,14 +35,14 @@ class _Connection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def info(paths: Iterable[str]) -> dict[str, Any] | None:
-    """What the daemon says about itself.
+def info(paths: Iterable[str]) -> Table | None:
+    """What the daemon reports about itself.
 
     Arguments:
         paths: of Unix sockets; the first that answers counts.
     Returns:
         the members of the answer, among them Runtimes, DefaultRuntime, ServerVersion and, since docker 25, CDISpecDirs;
-        None when nobody answers.
+        None when there is no answer.
     """
     for path in paths:
         connection = _Connection(path)

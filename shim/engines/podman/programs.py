@@ -27,8 +27,8 @@ _FATE = {REFUSE: "is not started", IGNORE: "starts without its device"}
 _HAS_DEVICE = (4, 1)  # `podman run --device VENDOR/CLASS=NAME`
 
 
-def found(host: Host) -> list[Program]:
-    """The podman programs of a host that say which version they are, but those whose path no line of a record holds."""
+def installed(host: Host) -> list[Program]:
+    """The podman programs of a host whose version is known, except those whose path no line of a record can hold."""
     programs = []
     for path in filter(str.isprintable, host.every("podman")):
         status = host.status(path)  # before it is asked: a program replaced meanwhile is another one
@@ -39,19 +39,22 @@ def found(host: Host) -> list[Program]:
 
 
 def record(host: Host) -> list[Edit]:
-    """The edit that records the versions of all podman programs; none where no program says its version."""
-    file, programs = _files(host)[0], found(host)
+    """The edit that records the versions of all podman programs; none where no version is known."""
+    file, programs = _files(host)[0], installed(host)
     if not programs:
         return []
     paths = {program.path for program in programs}
-    others = [one for one in _recorded(host, file) if one.path not in paths and _is_there(host, one)]
+    recorded = [program for program in _recorded(host, file) if program.path not in paths]
+    others = [program for program in recorded if _is_there(host, program)]
     return [Edit(file, "text", head=podman_programs.text([*others, *programs]))]
 
 
 def refuse_hook(host: Host) -> None:
     """Refuse a precreate hook under a podman that copies annotations of images. Raises CdiError: PODMAN_HOOK."""
     state = sources.settings_or_defaults(host).podman_annotations
-    wrong = [_unsafe_hook(program, state) for program in found(host) if program.version < TAKES_NO_IMAGE_ANNOTATIONS]
+    wrong = [
+        _unsafe_hook(program, state) for program in installed(host) if program.version < TAKES_NO_IMAGE_ANNOTATIONS
+    ]
     if wrong:
         raise CdiError(wrong)
 
@@ -66,13 +69,14 @@ def faults(host: Host, name: str, hooks: Sequence[HookFile]) -> Iterator[Finding
     """
     ours = [hook.path for hook in hooks if hook.is_ours]
     state = sources.settings_or_defaults(host).podman_annotations
-    known = [program for file in _files(host) for program in _recorded(host, file)]
-    for program in found(host) if name or ours else ():
+    recorded = [program for file in _files(host) for program in _recorded(host, file)]
+    for program in installed(host) if name or ours else ():
         if program.version < TAKES_NO_IMAGE_ANNOTATIONS:
             yield from (_unsafe_hook(program, state, path) for path in ours)
             yield from [_image_annotations(host, program, state, name)] if name else []
-        elif state != ANY and str(program) not in {str(one) for one in known}:
-            yield _unknown(program, next((one for one in known if one.path == program.path), None), state, name)
+        elif state != ANY and str(program) not in map(str, recorded):
+            before = next((former for former in recorded if former.path == program.path), None)
+            yield _not_recorded(program, before, state, name)
 
 
 def _image_annotations(host: Host, program: Program, state: str, name: str) -> Finding:
@@ -96,7 +100,7 @@ def _unsafe_hook(program: Program, state: str, path: str = "") -> Finding:
     return Finding("PODMAN_HOOK", text, path=path)
 
 
-def _unknown(program: Program, before: Program | None, state: str, name: str) -> Finding:
+def _not_recorded(program: Program, before: Program | None, state: str, name: str) -> Finding:
     was = f"podman {version_text(before.version)} was recorded there" if before else "it is not recorded"
     text = (
         f"{program.path} is podman {version_text(program.version)} now, and {was}: until it is recorded, a container "
@@ -111,7 +115,7 @@ def _called(program: Program) -> str:
 
 
 def _files(host: Host) -> tuple[str, ...]:
-    """The records that count for who asks, the one that configure writes first."""
+    """The records that count for the calling user, first the one that configure writes."""
     if identity.is_rootful() and not host.user:
         return (podman_programs.SYSTEM_FILE,)
     own = podman_programs.user_file(host.environment.get("XDG_STATE_HOME", ""), host.environment.get("HOME", ""))

@@ -1,12 +1,13 @@
-"""Edits become new texts, and are taken back again. Pure: texts in, texts out.
+"""Apply edits to texts, and take them back. Pure: texts in, texts out.
 
-Taking back needs no memory of what the edits did: each key gets the value that the older text has for it, or goes where
-that has none. So what an administrator wrote meanwhile stays, and where nobody did, the old text itself is restored.
+Taking back needs no record of what the edits changed: each key gets the value that the older text has for it, or is
+removed where that has none. So what an administrator wrote in between stays, and where nobody wrote anything, the
+result is the older text itself.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from shim.base.findings import CdiError, Finding
 from shim.engines.model import Add, Put
@@ -16,8 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shim.engines.model import Edit, Keys
+    from shim.engines.texts.values import Table, Value
 
-_FORMS: dict[str, Any] = {"toml": toml_edit, "json": json_edit, "template": template_edit}
+
+class _Form(Protocol):
+    """The functions of the module that edits texts of one form; see `toml_edit`."""
+
+    def loads(self, text: str, path: str = "") -> Table: ...
+
+    def put(self, text: str, keys: Keys, value: Value, path: str = "", written: str = "") -> str: ...
+
+    def drop(self, text: str, keys: Keys, path: str = "") -> str: ...
+
+    def written(self, text: str, keys: Keys) -> str: ...
+
+
+_FORMS: dict[str, _Form] = {"toml": toml_edit, "json": json_edit, "template": template_edit}
 
 
 def decoded(data: bytes | None, path: str) -> str:
@@ -44,20 +59,18 @@ def apply(edits: Iterable[Edit], before: dict[str, bytes | None]) -> dict[str, b
     """
     after: dict[str, bytes] = {}
     for edit in edits:
-        old = after.get(edit.path, before[edit.path])
-        text = decoded(old, edit.path) if old is not None else edit.head
-        if edit.form == "text":
-            text = edit.head
+        content = after.get(edit.path, before[edit.path])
+        text = decoded(content, edit.path) if content is not None and edit.form != "text" else edit.head
         for step in edit.steps:
             form = _FORMS[edit.form]
-            wanted = _wanted(step, form.get(form.loads(text, edit.path), step.keys), edit.path)
-            text = form.put(text, step.keys, wanted, edit.path)
+            present = values.get(form.loads(text, edit.path), step.keys)
+            text = form.put(text, step.keys, _new_value(step, present, edit.path), edit.path)
         after[edit.path] = text.encode("utf-8")
     return after
 
 
 def revert(edits: Iterable[Edit], now: bytes, before: bytes | None) -> bytes | None:
-    """A file without what edits did to it, for one that somebody changed since.
+    """The content of a file without what edits did to it, for one that was changed since.
 
     Arguments:
         edits: those that name this file, as they were applied.
@@ -68,57 +81,58 @@ def revert(edits: Iterable[Edit], now: bytes, before: bytes | None) -> bytes | N
     Raises:
         CdiError: ENGINE_CONFIG_SYNTAX, ENGINE_CONFIG_SHAPE.
     """
-    text, left = "", b""
+    text, head = "", b""
     for edit in reversed(list(edits)):
         if edit.form == "text":
             return before
         form = _FORMS[edit.form]
         text = text or decoded(now, edit.path)
-        old = decoded(before, edit.path) if before else ""
-        form.loads(old, edit.path)
+        older = decoded(before, edit.path) if before else ""
+        form.loads(older, edit.path)
         for step in reversed(edit.steps):
-            text = _reverted(form, text, step, old, edit.path)
+            text = _reverted(form, text, step, older, edit.path)
         if before is None:
-            left = edit.head.encode("utf-8")
+            head = edit.head.encode("utf-8")
     result = text.encode("utf-8")
-    if before is None and b"".join(result.split()) in {b"".join(left.split()), b"", b"{}"}:
-        return None  # blanks and an empty object are what is left of a file that we made
+    if before is None and b"".join(result.split()) in {b"".join(head.split()), b"", b"{}"}:
+        return None  # configure made the file, and nothing but blanks or an empty object is left of it
     return result
 
 
-def _wanted(step: Put | Add, there: Any, path: str) -> Any:
+def _new_value(step: Put | Add, present: Value, path: str) -> Value:
     if isinstance(step, Put):
         return step.value
-    there = [] if there is None else there
-    if not isinstance(there, list):
+    items: Value = [] if present is None else present
+    if not isinstance(items, list):
         text = f"nothing can be added to {'.'.join(step.keys)}: it is no list"
         raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, "make it a list", path=path)])
-    return [*there, *(item for item in step.items if item not in there)]
+    return [*items, *(item for item in step.items if item not in items)]
 
 
-def _reverted(form: Any, text: str, step: Put | Add, old: str, path: str) -> str:
-    there = form.get(form.loads(text, path), step.keys)
-    value, written = form.get(form.loads(old, path), step.keys), form.written(old, step.keys)
+def _reverted(form: _Form, text: str, step: Put | Add, older: str, path: str) -> str:
+    """A text in which the key of one step has the value of the older text."""
+    present = values.get(form.loads(text, path), step.keys)
+    value, written = values.get(form.loads(older, path), step.keys), form.written(older, step.keys)
     if isinstance(step, Add):
-        kept = value or []
-        there = there if isinstance(there, list) else []
-        rest = [item for item in there if item not in step.items or item in kept]
+        former: list[Value] = value if isinstance(value, list) else []
+        items: list[Value] = present if isinstance(present, list) else []
+        rest = [item for item in items if item not in step.items or item in former]
         written = written if rest == value else ""
         value = rest if rest or value is not None else None
-    elif not isinstance(step.value, dict) and not values.same(there, step.value):
-        return text  # somebody has set it to something else since: that is theirs
+    elif not isinstance(step.value, dict) and not values.same(present, step.value):
+        return text  # it was set to another value since, which stays
     if value is None:
         text = form.drop(text, step.keys, path)
     else:
         text = form.put(text, step.keys, value, path, written)
-    return _without_empty(form, text, step.keys[:-1], old, path)
+    return _without_empty_tables(form, text, step.keys[:-1], older, path)
 
 
-def _without_empty(form: Any, text: str, keys: Keys, old: str, path: str) -> str:
-    """Tables that were made on the way to a key go with it, when nothing else came into them."""
-    before = form.loads(old, path)
-    while keys and form.get(before, keys) is None and form.get(form.loads(text, path), keys) == {}:
-        text, keys = str(form.drop(text, keys, path)), keys[:-1]
-    if form is toml_edit and keys not in dict(toml_edit.headers(old)):
+def _without_empty_tables(form: _Form, text: str, keys: Keys, older: str, path: str) -> str:
+    """A text without the tables that were made on the way to a key, where nothing else was put into them."""
+    before = form.loads(older, path)
+    while keys and values.get(before, keys) is None and values.get(form.loads(text, path), keys) == {}:
+        text, keys = form.drop(text, keys, path), keys[:-1]
+    if form is _FORMS["toml"] and keys not in dict(toml_edit.headers(older)):
         text = toml_edit.drop_header(text, keys, path)
     return text

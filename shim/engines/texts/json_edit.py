@@ -1,8 +1,8 @@
-"""Change single keys of a JSON text, and leave every other byte as it is. The twin of `toml_edit`.
+"""Change single keys of a JSON text, and leave every other byte as it is: for JSON what `toml_edit` is for TOML.
 
-A new key comes behind the last one of its object and is written as its neighbours are: on a line of its own with their
-indentation, or beside them on the same line. Taking it out again restores the former text exactly, because a key goes
-with the comma and the blanks in front of it, and what stood behind the last key is never touched.
+A new key is added behind the last one of its object and is written as its neighbours are: on a line of its own with
+their indentation, or beside them on the same line. Removing it restores the former text exactly, because a key is
+removed with the comma and the blanks in front of it, and what is behind the last key is never touched.
 
 Source: RFC 8259
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.engines.texts.json_scan import BLANKS, Node, NotJson, line_at, scan
@@ -20,14 +20,15 @@ from shim.engines.texts.values import get, put_in, same, take_out
 
 if TYPE_CHECKING:
     from shim.engines.model import Keys
+    from shim.engines.texts.values import Table, Value
 
-__all__ = ["drop", "get", "line_of", "loads", "put", "same", "written"]
+__all__ = ["drop", "line_of", "loads", "put", "written"]
 
-_UNIT = "  "  # indentation of a file in which none is seen
+_UNIT = "  "  # indentation in a file that has none
 _INDENT = re.compile(r"\n([ \t]+)\Z")
 
 
-def loads(text: str, path: str = "") -> dict[str, Any]:
+def loads(text: str, path: str = "") -> Table:
     """What a text means; one that is blank means the same as {}.
 
     Arguments:
@@ -36,20 +37,19 @@ def loads(text: str, path: str = "") -> dict[str, Any]:
     Raises:
         CdiError: ENGINE_CONFIG_SYNTAX, with the line.
     """
-    meaning: dict[str, Any] = copy.deepcopy(_root(text, path).value)
-    return meaning
+    return copy.deepcopy(_table(_root(text, path)))
 
 
 def line_of(text: str, keys: Keys) -> int:
-    """The line, from 1, on which a key stands; 0 when it is not there."""
-    way = _way(_root(text, ""), keys)
-    return line_at(text, way[-1].members[keys[-1]].begin) if _there(way, keys) else 0
+    """The line, from 1, of a key; 0 when it is not there."""
+    parents = _parents(_root(text, ""), keys)
+    return line_at(text, parents[-1].members[keys[-1]].begin) if _is_there(parents, keys) else 0
 
 
-def put(text: str, keys: Keys, value: Any, path: str = "", written: str = "") -> str:
+def put(text: str, keys: Keys, value: Value, path: str = "", written: str = "") -> str:
     """The text with a value at a key.
 
-    A value that is there already changes nothing. Else the old value is replaced where it stands, or a new key comes
+    A value that is there already changes nothing. Else the old value is replaced where it is, or a new key is added
     behind the others of its object.
 
     Arguments:
@@ -57,33 +57,33 @@ def put(text: str, keys: Keys, value: Any, path: str = "", written: str = "") ->
         keys: path of the key.
         value: whatever JSON can hold; a dict replaces the old object.
         path: of the file, for findings.
-        written: how the value shall be written where it replaces another, our own way when "".
+        written: how the value is to be written where it replaces another, our own way when "".
     Raises:
-        CdiError: ENGINE_CONFIG_SYNTAX; ENGINE_CONFIG_SHAPE when a key on the way holds something that is no object.
+        CdiError: ENGINE_CONFIG_SYNTAX; ENGINE_CONFIG_SHAPE when a key on the way has a value that is no object.
     """
     expected = loads(text, path)
     before = get(expected, keys)
     if before is not None and same(before, value):
         return text
-    wrong = put_in(expected, keys, value)
-    if wrong:
-        raise _shape(keys, path, f"{'.'.join(keys[:wrong])} is no object there")
+    not_an_object = put_in(expected, keys, value)
+    if not_an_object:
+        raise _shape(keys, path, f"{'.'.join(keys[:not_an_object])} is no object there")
     text = text if text.strip() else "{\n}\n"
     root = _root(text, path)
-    way = _way(root, keys)
-    if _there(way, keys):
-        new = _replaced(text, way, keys, written or _value(text, way, keys, value))
+    parents = _parents(root, keys)
+    if _is_there(parents, keys):
+        new = _replaced(text, parents, keys, written or _value(text, parents, keys, value))
     else:
-        new = _extended(text, way, keys, value)
+        new = _extended(text, parents, keys, value)
     return _checked(new, expected, keys, path)
 
 
 def written(text: str, keys: Keys) -> str:
     """How the value of a key is written in a text, "" when there is none."""
-    way = _way(_root(text, ""), keys)
-    if not _there(way, keys):
+    parents = _parents(_root(text, ""), keys)
+    if not _is_there(parents, keys):
         return ""
-    node = way[-1].members[keys[-1]].node
+    node = parents[-1].members[keys[-1]].node
     return text[node.begin : node.stop]
 
 
@@ -93,21 +93,21 @@ def drop(text: str, keys: Keys, path: str = "") -> str:
     Arguments: as of `put`. Raises: as `put`.
     """
     expected = loads(text, path)
-    way = _way(_root(text, path), keys)
-    if not _there(way, keys):
+    parents = _parents(_root(text, path), keys)
+    if not _is_there(parents, keys):
         return text
     take_out(expected, keys)
-    members = list(way[-1].members.values())
-    number = list(way[-1].members).index(keys[-1])
+    members = list(parents[-1].members.values())
+    number = list(parents[-1].members).index(keys[-1])
     begin, stop = members[number].begin, members[number].node.stop
     if number + 1 < len(members):
         stop = members[number + 1].begin
     else:
-        begin = members[number - 1].node.stop if number else way[-1].begin + 1
+        begin = members[number - 1].node.stop if number else parents[-1].begin + 1
     return _checked(text[:begin] + text[stop:], expected, keys, path)
 
 
-# --- places in a text -------------------------------------------------------------------------------------------------
+# --- positions in a text ----------------------------------------------------------------------------------------------
 
 
 def _root(text: str, path: str) -> Node:
@@ -115,27 +115,30 @@ def _root(text: str, path: str) -> Node:
     try:
         root = scan(text) if text.strip(BLANKS) else Node({}, 0, 0)
         if not isinstance(root.value, dict):
-            raise NotJson("the configuration is no object, which would stand in braces", root.begin)
+            raise NotJson("the configuration is no object, which has braces around it", root.begin)
     except NotJson as error:
-        place = line_at(text, error.at)
-        said = f"it is not valid JSON: {error.cause}"
-        raise CdiError([Finding("ENGINE_CONFIG_SYNTAX", said, error.remedy, path=path, line=place)]) from None
+        cause, line = f"it is not valid JSON: {error.cause}", line_at(text, error.at)
+        raise CdiError([Finding("ENGINE_CONFIG_SYNTAX", cause, error.remedy, path=path, line=line)]) from None
     return root
 
 
-def _way(root: Node, keys: Keys) -> list[Node]:
+def _table(node: Node) -> Table:
+    return node.value if isinstance(node.value, dict) else {}
+
+
+def _parents(root: Node, keys: Keys) -> list[Node]:
     """The objects that lead to a key, as far as they are there: one for each of its parts, the outermost first."""
-    way = [root]
+    parents = [root]
     for key in keys[:-1]:
-        member = way[-1].members.get(key)
+        member = parents[-1].members.get(key)
         if not member or not isinstance(member.node.value, dict):
             break
-        way.append(member.node)
-    return way
+        parents.append(member.node)
+    return parents
 
 
-def _there(way: list[Node], keys: Keys) -> bool:
-    return len(way) == len(keys) and keys[-1] in way[-1].members
+def _is_there(parents: list[Node], keys: Keys) -> bool:
+    return len(parents) == len(keys) and keys[-1] in parents[-1].members
 
 
 def _gap(text: str, parent: Node, number: int) -> str:
@@ -149,37 +152,36 @@ def _gap(text: str, parent: Node, number: int) -> str:
 # --- new text ---------------------------------------------------------------------------------------------------------
 
 
-def _replaced(text: str, way: list[Node], keys: Keys, new: str) -> str:
-    node = way[-1].members[keys[-1]].node
+def _replaced(text: str, parents: list[Node], keys: Keys, new: str) -> str:
+    node = parents[-1].members[keys[-1]].node
     return text[: node.begin] + new + text[node.stop :]
 
 
-def _value(text: str, way: list[Node], keys: Keys, value: Any) -> str:
+def _value(text: str, parents: list[Node], keys: Keys, value: Value) -> str:
     """A value that replaces another: spread over lines if the old one was, or could not have been."""
-    node = way[-1].members[keys[-1]].node
+    node = parents[-1].members[keys[-1]].node
     is_line = isinstance(node.value, (dict, list)) and "\n" not in text[node.begin : node.stop]
-    gap = "" if is_line else _gap(text, way[-1], list(way[-1].members).index(keys[-1]))
-    return _Style(text, way[0], gap).value(value)
+    gap = "" if is_line else _gap(text, parents[-1], list(parents[-1].members).index(keys[-1]))
+    return _Style(text, parents[0], gap).value(value)
 
 
-def _extended(text: str, way: list[Node], keys: Keys, value: Any) -> str:
-    """A new key in the innermost object that is there, which gets those that are missing on the way as well."""
-    for key in reversed(keys[len(way) :]):
+def _extended(text: str, parents: list[Node], keys: Keys, value: Value) -> str:
+    """A new key in the innermost object that is there, with the objects that are missing on the way."""
+    for key in reversed(keys[len(parents) :]):
         value = {key: value}
-    parent, key = way[-1], keys[len(way) - 1]
+    root, parent, key = parents[0], parents[-1], keys[len(parents) - 1]
     if parent.members:
-        place = list(parent.members.values())[-1].node.stop
+        offset = list(parent.members.values())[-1].node.stop
         gap = _gap(text, parent, len(parent.members) - 1)
-        style = _Style(text, way[0], gap)
+        style = _Style(text, root, gap)
         if len(parent.members) == 1 and "\n" not in gap:
             gap = style.blank
-        return f"{text[:place]},{gap}{style.member(key, value)}{text[place:]}"
-    place = parent.begin + 1
-    gap = text[place : parent.stop - 1]
-    if "\n" in gap:  # braces on two lines: the key has its own, one step further in than the closing one
-        gap = gap[: gap.index("\n") + 1] + gap[gap.rindex("\n") + 1 :] + _unit(text, way[0])
-    style = _Style(text, way[0], gap)
-    return f"{text[:place]}{gap}{style.member(key, value)}{text[place:]}"
+        return f"{text[:offset]},{gap}{style.member(key, value)}{text[offset:]}"
+    offset = parent.begin + 1
+    gap = text[offset : parent.stop - 1]
+    if "\n" in gap:  # braces on two lines: the key gets a line of its own, one step further in than the closing brace
+        gap = gap[: gap.index("\n") + 1] + gap[gap.rindex("\n") + 1 :] + _unit(text, root)
+    return f"{text[:offset]}{gap}{_Style(text, root, gap).member(key, value)}{text[offset:]}"
 
 
 class _Style:
@@ -198,37 +200,39 @@ class _Style:
         self._unit = _unit(text, root)
         self.blank = "" if _is_dense(text, root) and not self._lines else " "
 
-    def member(self, key: str, value: Any, depth: int = 0) -> str:
+    def member(self, key: str, value: Value, depth: int = 0) -> str:
+        """A key with its value, inside so many objects of the value that is written."""
         return f"{_plain(key)}:{self.blank}{self.value(value, depth)}"
 
-    def value(self, value: Any, depth: int = 0) -> str:
+    def value(self, value: Value, depth: int = 0) -> str:
+        """A value, as `member`."""
         if isinstance(value, list):
             return f"[{f',{self.blank}'.join(self.value(item, depth) for item in value)}]"
         if not isinstance(value, dict) or not value:
             return _plain(value)
-        inner = [self.member(key, one, depth + 1) for key, one in value.items()]
+        inner = [self.member(key, item, depth + 1) for key, item in value.items()]
         if not self._lines:
             return "{" + f",{self.blank}".join(inner) + "}"
         line = self._break + self._indent + self._unit * depth
-        return "{" + ",".join(f"{line}{self._unit}{one}" for one in inner) + line + "}"
+        return "{" + ",".join(f"{line}{self._unit}{member}" for member in inner) + line + "}"
 
 
 def _unit(text: str, root: Node) -> str:
-    """One step of indentation: what stands in front of the first key of the text."""
-    found = _INDENT.search(_gap(text, root, 0)) if root.members else None
-    return found[1] if found else _UNIT
+    """One step of indentation: what is in front of the first key of the text."""
+    indent = _INDENT.search(_gap(text, root, 0)) if root.members else None
+    return indent[1] if indent else _UNIT
 
 
 def _is_dense(text: str, root: Node) -> bool:
-    """Whether no blank stands behind the first colon."""
+    """Whether no blank is behind the first colon."""
     return any(text[member.node.begin - 1] == ":" for member in list(root.members.values())[:1])
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Value) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _checked(text: str, expected: dict[str, Any], keys: Keys, path: str) -> str:
+def _checked(text: str, expected: Table, keys: Keys, path: str) -> str:
     if not same(loads(text, path), expected):
         raise _shape(keys, path, "the result would mean something else")
     return text

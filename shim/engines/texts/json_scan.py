@@ -1,8 +1,8 @@
-"""Read JSON as Go's encoding/json does, with the place of every value, and say precisely what is wrong with a text.
+"""Read JSON as Go's encoding/json does, with the offsets of every value, and the exact cause where a text is no JSON.
 
-The reader of the standard library knows no places, takes NaN, and of two equal keys keeps one without a word. People
+The reader of the standard library gives no offsets, takes NaN, and of two equal keys keeps one without an error. People
 write daemon.json by hand: with comments, a comma too many, quotes of another language, or the same key twice. Each of
-these has its own sentence here.
+these has its own message here.
 
 Sources: RFC 8259; Go, src/encoding/json/scanner.go and decode.go.
 """
@@ -12,35 +12,38 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shim.engines.texts.values import Value
 
 BLANKS = " \t\r\n"  # between values; no other
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 _STRING = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
-_WORDS = {"true": True, "false": False, "null": None}
-_DEEPEST = 100  # objects and lists in each other; no configuration comes near
+_WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
+_DEEPEST = 100  # objects and lists inside each other; no configuration comes near that
 
-# How a text goes on that is no JSON, and what people mean by it
+# What people write that is no JSON, and what it is
 _HABITS = (
     ("//", "a comment; JSON has none"),
     ("/*", "a comment; JSON has none"),
     ("#", "a comment; JSON has none"),
     ("\ufeff", "a byte order mark; dockerd takes it since version 23 only"),
-    ("'", "a single quote; texts stand between double ones"),
-    ("\u201c", "a typographic quote; texts stand between straight double ones"),
-    ("\u201d", "a typographic quote; texts stand between straight double ones"),
-    ("\u00a0", "a no-break space, as from a web page; only ordinary blanks may stand between values"),
+    ("'", "a single quote; texts have double ones around them"),
+    ("\u201c", "a typographic quote; texts have straight double ones around them"),
+    ("\u201d", "a typographic quote; texts have straight double ones around them"),
+    ("\u00a0", "a no-break space, as from a web page; only ordinary blanks may be between values"),
 )
 _FOREIGN = {
     "True": "true is written in small letters",
     "False": "false is written in small letters",
-    "None": "null is how JSON says None",
-    "yes": "JSON says true",
-    "no": "JSON says false",
-    "on": "JSON says true",
-    "off": "JSON says false",
+    "None": "JSON has null for None",
+    "yes": "JSON has true for it",
+    "no": "JSON has false for it",
+    "on": "JSON has true for it",
+    "off": "JSON has false for it",
 }
 
 
@@ -49,7 +52,7 @@ class NotJson(Exception):  # noqa: N818 - raised inside of json_edit alone
 
     Attributes:
         cause: what is wrong, for people.
-        at: offset of the place.
+        at: offset of what is wrong.
         remedy: "" for the usual one.
     """
 
@@ -71,7 +74,7 @@ class Member:
 
 @dataclass
 class Node:
-    """A value and its place.
+    """A value and its offsets.
 
     Attributes:
         value: what it means.
@@ -80,7 +83,7 @@ class Node:
         members: of an object, by key, in the order of the text.
     """
 
-    value: Any
+    value: Value
     begin: int
     stop: int
     members: dict[str, Member] = field(default_factory=dict)
@@ -105,15 +108,15 @@ def line_at(text: str, at: int) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    blanks = _BLANK.match(text, at)
+    return blanks.end() if blanks else at
 
 
 def _value(text: str, at: int, depth: int) -> Node:
     letter = text[at : at + 1]
     if letter in ("{", "["):
         if depth == _DEEPEST:
-            raise NotJson(f"more than {_DEEPEST} objects and lists in each other", at)
+            raise NotJson(f"more than {_DEEPEST} objects and lists inside each other", at)
         return _object(text, at, depth + 1) if letter == "{" else _list(text, at, depth + 1)
     if letter == '"':
         value, stop = _string(text, at)
@@ -127,24 +130,24 @@ def _value(text: str, at: int, depth: int) -> Node:
     raise _unexpected(text, at, "a value")
 
 
-def _number(found: re.Match[str], at: int) -> int | float:
-    if not found[1] and not found[2]:
-        if len(found[0]) > 400:
+def _number(match: re.Match[str], at: int) -> int | float:
+    if not match[1] and not match[2]:
+        if len(match[0]) > 400:
             raise NotJson("a number that is too large", at)
-        return int(found[0])
-    value = float(found[0])
+        return int(match[0])
+    value = float(match[0])
     if value in (float("inf"), float("-inf")):
         raise NotJson("a number that is too large", at)
     return value
 
 
 def _string(text: str, at: int) -> tuple[str, int]:
-    found = _STRING.match(text, at)
-    if not found:
+    match = _STRING.match(text, at)
+    if not match:
         raise _broken_string(text, at)
-    value = str(json.loads(found[0]))
-    # half of a pair of surrogates: Go puts U+FFFD in its place
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), found.end()
+    value = str(json.loads(match[0]))
+    # Go replaces half of a pair of surrogates by U+FFFD
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), match.end()
 
 
 def _broken_string(text: str, begin: int) -> NotJson:
@@ -178,7 +181,8 @@ def _object(text: str, begin: int, depth: int) -> Node:
         node = _value(text, _skip(text, colon + 1), depth)
         members[key] = Member(at, stop, node)
         at = _skip(text, node.stop)
-    return Node({key: member.node.value for key, member in members.items()}, begin, at + 1, members)
+    values: dict[str, Value] = {key: member.node.value for key, member in members.items()}
+    return Node(values, begin, at + 1, members)
 
 
 def _list(text: str, begin: int, depth: int) -> Node:
@@ -189,7 +193,8 @@ def _list(text: str, begin: int, depth: int) -> Node:
             at = _behind_comma(text, at, "]")
         items.append(_value(text, at, depth))
         at = _skip(text, items[-1].stop)
-    return Node([item.value for item in items], begin, at + 1)
+    values: list[Value] = [item.value for item in items]
+    return Node(values, begin, at + 1)
 
 
 def _behind_comma(text: str, at: int, end: str) -> int:
@@ -206,19 +211,19 @@ def _twice(text: str, key: str, first: int, second: int) -> NotJson:
     return NotJson(
         f"the key {key} is there twice, on line {line_at(text, first)} and on line {line_at(text, second)}",
         second,
-        "make one of the two, or remove one: the engine takes it for valid, and which counts depends on its version",
+        "merge the two, or remove one: the engine takes it for valid, and which counts depends on its version",
     )
 
 
 def _unexpected(text: str, at: int, wanted: str, hint: str = "") -> NotJson:
-    """What stands here in place of what should."""
+    """The error for another text than the one that is expected here."""
     if at >= len(text):
-        return NotJson(f"it ends where {wanted} should stand: a closing bracket or quote is missing", at)
+        return NotJson(f"it ends where {wanted} is expected: a closing bracket or quote is missing", at)
     for begin, cause in _HABITS:
         if text.startswith(begin, at):
             return NotJson(cause, at)
     word = _WORD.match(text, at)
-    found = word[0] if word else text[at]
-    said = found if found.isprintable() and found.isascii() else f"U+{ord(found[0]):04X}"
-    hint = _FOREIGN.get(found, hint)
-    return NotJson(f"{said} where {wanted} should stand" + (f": {hint}" if hint else ""), at)
+    actual = word[0] if word else text[at]
+    shown = actual if actual.isprintable() and actual.isascii() else f"U+{ord(actual[0]):04X}"
+    hint = _FOREIGN.get(actual, hint)
+    return NotJson(f"{shown} where {wanted} is expected" + (f": {hint}" if hint else ""), at)

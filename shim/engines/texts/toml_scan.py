@@ -1,4 +1,6 @@
-"""Where each statement of a TOML text begins and ends, a header or a key with its value. The text has to be valid.
+"""Offsets of the statements of a TOML text: where each header, or key with its value, begins and ends.
+
+The text has to be valid.
 
 Source: TOML 1.0.0, https://toml.io/en/v1.0.0
 """
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.engines.model import Keys
+    from shim.engines.texts.values import Value
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Statement:
 
 def statements(text: str) -> Iterator[Statement]:
     """The statements of a valid text, in its order."""
-    here: Keys = ()
+    table: Keys = ()
     at = mark = 1 if text.startswith("\ufeff") else 0
     while at < len(text):
         begin = max(text.rfind("\n", 0, at) + 1, mark)
@@ -54,30 +57,30 @@ def statements(text: str) -> Iterator[Statement]:
         elif text[at] == "[":
             stop = _value_stop(text, at)
             inside = text[at:stop].strip("[]")
-            here = _path(inside)
-            yield Statement(here, True, begin, at, stop, at := line_end(text, stop))
+            table = _path(inside)
+            yield Statement(table, True, begin, at, stop, at := line_end(text, stop))
         else:
             equals = _equals(text, at)
             value = equals + 1 + len(text[equals + 1 :]) - len(text[equals + 1 :].lstrip(" \t"))
             stop = _value_stop(text, value)
-            yield Statement((*here, *_path(text[at:equals])), False, begin, value, stop, at := line_end(text, stop))
+            yield Statement((*table, *_path(text[at:equals])), False, begin, value, stop, at := line_end(text, stop))
 
 
 def line_end(text: str, at: int) -> int:
     """The offset behind the line on which an offset lies, line break included."""
-    found = text.find("\n", at)
-    return len(text) if found < 0 else found + 1
+    line_break = text.find("\n", at)
+    return len(text) if line_break < 0 else line_break + 1
 
 
 def _equals(text: str, at: int) -> int:
-    """Where the `=` behind a key stands; a quoted part of the key may hold one, too."""
+    """The offset of the `=` behind a key; a quoted part of the key may hold one, too."""
     while text[at] != "=":
         at = _string_stop(text, at) if text[at] in "\"'" else at + 1
     return at
 
 
 def _value_stop(text: str, at: int) -> int:
-    """Where a value that begins here ends: at the end of the line, or of its strings and brackets."""
+    """The offset behind a value that begins here: the end of the line, or of its strings and brackets."""
     depth, last = 0, at
     while at < len(text):
         letter = text[at]
@@ -97,6 +100,7 @@ def _value_stop(text: str, at: int) -> int:
 
 
 def _string_stop(text: str, at: int) -> int:
+    """The offset behind a string that begins here."""
     quote = text[at]
     fence = quote * 3 if text.startswith(quote * 3, at) else quote
     at += len(fence)
@@ -110,9 +114,9 @@ def _string_stop(text: str, at: int) -> int:
 
 def _path(key: str) -> Keys:
     """The parts of a key as it is written, quotes and dots understood."""
-    here: Any = tomllib.loads(f"{key.strip()} = 0")
+    value: Value = tomllib.loads(f"{key.strip()} = 0")
     parts = []
-    while isinstance(here, dict):
-        part, here = next(iter(here.items()))
+    while isinstance(value, dict):
+        part, value = next(iter(value.items()))
         parts.append(part)
     return tuple(parts)

@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import date, time
+from typing import TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
     from shim.engines.model import Keys
 
+# What a TOML or JSON text can hold; null is JSON's, dates and times (a datetime is a date) are TOML's
+Value = Union[str, int, float, bool, None, date, time, list["Value"], dict[str, "Value"]]  # noqa: UP007 - quoted names
+Table = dict[str, Value]
 
-def get(meaning: dict[str, Any], keys: Keys) -> Any:
-    """The value at a key, None when there is none; TOML has no null, and to docker it is as good as nothing."""
-    here: Any = meaning
+
+def get(table: Table, keys: Keys) -> Value:
+    """The value at a key, None when there is none: TOML has no null, and docker takes one for a missing key."""
+    value: Value = table
     for key in keys:
-        here = here.get(key) if isinstance(here, dict) else None
-    return here
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
-def put_in(meaning: dict[str, Any], keys: Keys, value: Any) -> int:
-    """Set the value at a key, and make the tables on the way.
+def table_at(table: Table, keys: Keys) -> Table:
+    """The table at a key, {} when there is none, or another value."""
+    value = get(table, keys)
+    return value if isinstance(value, dict) else {}
+
+
+def texts(value: Value) -> list[str]:
+    """The texts in a list, [] for another value."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def put_in(table: Table, keys: Keys, value: Value) -> int:
+    """Set the value at a key; tables on the way are made.
 
     Returns:
-        0; otherwise how many of the keys lead to something that is no table, and then it is not set.
+        0; otherwise the number of keys that lead to a value that is no table, and then nothing is set.
     """
-    here: Any = meaning
     for number, key in enumerate(keys[:-1], 1):
-        here = here.setdefault(key, {})
-        if not isinstance(here, dict):
+        inner = table.setdefault(key, {})
+        if not isinstance(inner, dict):
             return number
-    here[keys[-1]] = value
+        table = inner
+    table[keys[-1]] = value
     return 0
 
 
-def take_out(meaning: dict[str, Any], keys: Keys) -> None:
+def take_out(table: Table, keys: Keys) -> None:
     """Remove a key that is there."""
-    for key in keys[:-1]:
-        meaning = meaning[key]
-    del meaning[keys[-1]]
+    del table_at(table, keys[:-1])[keys[-1]]
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same, of the same type: true is no 1, and no 1.0."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return type(one) is type(other) and bool(one == other)
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are equal and of the same type: true is not 1, and 1 is not 1.0."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return type(left) is type(right) and bool(left == right)

@@ -11,9 +11,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from unit.engines.trees import toml
+
 from shim.engines.containerd import config_files, runtime_tables
 from shim.engines.model import Location
-from shim.engines.texts import toml_edit
+from shim.engines.texts.values import table_at, texts
 from shim.host.host import Host
 
 _IMPORTS = ["a.toml", "b.toml", "d/*.toml", "d/../b.toml", "main.toml", "DIR/d/x*.toml", "DIR/b.toml", "none/*.toml"]
@@ -84,17 +86,17 @@ def dumped(main: Path, program: str) -> dict[str, Any] | None:
     )
     if done.returncode or not done.stdout:
         return None
-    document = toml_edit.loads(done.stdout)
+    document = toml(done.stdout)
     return _important(config_files.Merged(document["version"], document["version"] > 2, document))
 
 
 def _important(merged: config_files.Merged) -> dict[str, Any]:
-    plugin = config_files.table(merged.document, ("plugins", merged.cri))
+    plugin = table_at(merged.document, ("plugins", merged.cri))
     return {
         "runtimes": {name: _said(one.table) for name, one in runtime_tables.runtimes(merged).items()},
         "default": runtime_tables.default(merged),
         "selinux": plugin.get("enable_selinux", False),
-        "disabled": set(merged.document.get("disabled_plugins", [])),
+        "disabled": set(texts(merged.document.get("disabled_plugins"))),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shim.base.findings import Finding
-from shim.engines.model import Location, Wanted
+from shim.engines.model import Location, NewRuntime
 from shim.engines.table import ENGINES
 from shim.engines.texts.editing import apply
 from shim.host.host import Daemon, Host
@@ -13,7 +13,7 @@ from shim.host.host import Daemon, Host
 containerd = ENGINES["containerd"]
 
 CONFIG = "/etc/containerd/config.toml"
-SHIM = Wanted("shim", "/usr/bin/shim")
+SHIM = NewRuntime("shim", "/usr/bin/shim")
 
 
 class Machine(Host):
@@ -38,10 +38,10 @@ def daemon(*words: str, cwd: str = "/", started: float = 1.0) -> Daemon:
     return Daemon(int(started), words, started, cwd)
 
 
-def written(host: Host, wanted: Wanted = SHIM, drop_in: str = "") -> dict[str, str]:
+def written(host: Host, new: NewRuntime = SHIM, drop_in: str = "") -> dict[str, str]:
     """path -> text of the files that configure would change."""
     location = containerd.locate(host, drop_in=drop_in)
-    edits = containerd.edits(host, location, containerd.read(host, location), wanted)
+    edits = containerd.edits(host, location, containerd.read(host, location), new)
     before = {edit.path: host.read(edit.path) for edit in edits}
     after = {path: data for path, data in apply(edits, before).items() if data != before[path]}
     return {path: data.decode() for path, data in after.items()}

@@ -14,7 +14,7 @@ from unit.engines.toy import CONFIG, DROP_IN, Toy
 from shim.base import files
 from shim.base.findings import CdiError, Finding
 from shim.engines import configure, launcher, undo_records
-from shim.engines.configure import Order, Outcome
+from shim.engines.configure import Options, Outcome
 from shim.engines.model import Location, Registry
 from shim.engines.table import ENGINES
 from shim.host.host import Daemon, Host
@@ -53,10 +53,10 @@ class Machine:
         return self.root / launcher.LINKS.lstrip("/") / "shim"
 
     def configure(self, engine: Toy, **options: Any) -> Outcome:
-        return configure.configure(self.host, engine, Order(**{"path": self.shim, **options}))
+        return configure.configure(self.host, engine, Options(**{"path": self.shim, **options}))
 
     def remove(self, engine: Toy, **options: Any) -> Outcome:
-        return configure.remove(self.host, engine, Order(**options))
+        return configure.remove(self.host, engine, Options(**options))
 
     def files(self) -> dict[str, bytes | str]:
         """Everything below etc and the records; directories, too, except where records lie."""

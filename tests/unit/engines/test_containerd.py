@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from unit.engines.containerd_machine import CONFIG, SHIM, Machine, daemon, faults, written
+from unit.engines.trees import toml
 
 from shim.base.findings import CdiError
-from shim.engines.model import Wanted
+from shim.engines.model import NewRuntime
 from shim.engines.table import ENGINES
 from shim.engines.texts import toml_edit
 from shim.host.host import Daemon
@@ -21,7 +22,7 @@ V1, V2, V3 = (
 DROP_IN = "/etc/containerd/conf.d/shim.toml"
 
 
-def refusal(host: Machine, wanted: Wanted = SHIM, drop_in: str = "") -> tuple[str, str, str]:
+def refusal(host: Machine, wanted: NewRuntime = SHIM, drop_in: str = "") -> tuple[str, str, str]:
     with pytest.raises(CdiError) as caught:
         written(host, wanted, drop_in)
     first = caught.value.findings[0]
@@ -215,7 +216,7 @@ def test_containerd_1_gets_the_table_in_its_main_file_and_keeps_runc() -> None:
     [(path, text)] = written(Machine({CONFIG: before}, (1, 6, 20))).items()
     assert path == CONFIG
     assert text.startswith(before)
-    runtimes = toml_edit.loads(text)["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
+    runtimes = toml(text)["plugins"]["io.containerd.grpc.v1.cri"]["containerd"]["runtimes"]
     assert runtimes == {
         "runc": {"runtime_type": "io.containerd.runc.v2"},
         "shim": {
@@ -299,9 +300,9 @@ def test_a_drop_in_of_another_version_is_refused() -> None:
 
 
 VERSIONS = {
-    "1.7 with version 3": ("version = 3", (1, 7, 24), "knows nothing"),
-    "2.1 with version 4": ("version = 4", (2, 1, 9), "knows nothing"),
-    "2.1 with version 1": ("version = 1", (2, 1, 9), "drops everything"),
+    "1.7 with version 3": ("version = 3", (1, 7, 24), "does not know"),
+    "2.1 with version 4": ("version = 4", (2, 1, 9), "does not know"),
+    "2.1 with version 1": ("version = 1", (2, 1, 9), "drops all tables"),
     "version 5": ("\nversion = 5", (), f"{CONFIG}:2: version = 5"),
     "a text": ('version = "2"', (2, 1, 9), "version = '2'"),
 }
@@ -347,8 +348,8 @@ ShimCgroup = "/sys"
 """
 
 
-def _new(text: str, version: tuple[int, ...] = (), wanted: Wanted = SHIM) -> dict[str, object]:
-    found = toml_edit.loads(next(iter(written(Machine({CONFIG: text}, version), wanted).values())))["plugins"]
+def _new(text: str, version: tuple[int, ...] = (), wanted: NewRuntime = SHIM) -> dict[str, object]:
+    found = toml(next(iter(written(Machine({CONFIG: text}, version), wanted).values())))["plugins"]
     [plugin] = [one for one in found.values() if "containerd" in one]
     return dict(plugin["containerd"]["runtimes"]["shim"])
 
@@ -441,12 +442,12 @@ def test_a_runtime_that_is_the_default_already_keeps_its_options() -> None:
 
 # --- default, CDI -----------------------------------------------------------------------------------------------------
 
-DEFAULT = Wanted("shim", "/usr/bin/shim", default=True)
-CDI = Wanted("shim", "/usr/bin/shim", cdi=True)
+DEFAULT = NewRuntime("shim", "/usr/bin/shim", default=True)
+CDI = NewRuntime("shim", "/usr/bin/shim", cdi=True)
 
 
 def _plugin(text: str, name: str) -> dict[str, object]:
-    return dict(toml_edit.loads(text)["plugins"][name])
+    return dict(toml(text)["plugins"][name])
 
 
 def test_the_default_changes_only_when_asked_for() -> None:
@@ -543,7 +544,7 @@ def test_any_other_template_is_refused_with_the_lines_to_add(own: str) -> None:
 
 
 @pytest.mark.parametrize(("wanted", "said"), [(DEFAULT, "default-runtime: shim"), (CDI, "containerd has it on")])
-def test_what_the_base_says_already_cannot_be_added(wanted: Wanted, said: str) -> None:
+def test_what_the_base_says_already_cannot_be_added(wanted: NewRuntime, said: str) -> None:
     id, _, remedy = refusal(Machine({f"{K3S}/config.toml": GENERATED + "version = 2\n"}), wanted)
     assert id == "ENGINE_CONFIG_OWNED"
     assert said in remedy

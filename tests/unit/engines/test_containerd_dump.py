@@ -11,7 +11,7 @@ import pytest
 from engines.harness import programs
 from unit.engines import containerd_cases
 
-from shim.engines.model import Location, Wanted
+from shim.engines.model import Location, NewRuntime
 from shim.engines.table import ENGINES
 from shim.engines.texts import toml_edit
 from shim.engines.texts.editing import apply
@@ -21,7 +21,7 @@ containerd = ENGINES["containerd"]
 
 [PROGRAM] = programs.find("containerd")
 VERSION = Host().version(PROGRAM)
-SHIM = Wanted("shim", "/opt/shim")
+SHIM = NewRuntime("shim", "/opt/shim")
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
 RUNC = f"""[{CRI}.containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"

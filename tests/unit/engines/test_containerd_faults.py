@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from unit.engines.containerd_machine import CONFIG, Machine, daemon, faults, written
+from unit.engines.trees import toml
 
 from shim.engines.model import Location
 from shim.engines.table import ENGINES
-from shim.engines.texts import toml_edit
 from shim.host.host import Host
 
 containerd = ENGINES["containerd"]
@@ -59,7 +59,7 @@ def test_a_section_of_another_version_counts_for_nothing(
     host = Machine({CONFIG: f"{said}\n\n{_runtime(section, 'shim')}"}, version)
     found = _found(host, "CONFIG_DEAD_SECTION")
     assert [(path, line) for path, line, _ in found] == ([(CONFIG, 3)] if right else [])
-    assert all(f"calls it [{right}" in text for _, _, text in found)
+    assert all(f"of the file it is [{right}" in text for _, _, text in found)
 
 
 OTHERS = {
@@ -74,7 +74,7 @@ OTHERS = {
 @pytest.mark.parametrize(("there", "right"), OTHERS.items(), ids=[" ".join(one) for one in OTHERS])
 def test_other_sections_too(there: tuple[str, str], right: str) -> None:
     [(_, line, text)] = _found(Machine({CONFIG: f"{there[0]}\n[{there[1]}]\nx = 1\n"}), "CONFIG_DEAD_SECTION")
-    assert (line, text.partition(";")[0].endswith(f"calls it [{right}]")) == (2, True)
+    assert (line, text.partition(";")[0].endswith(f"of the file it is [{right}]")) == (2, True)
 
 
 def test_what_is_left_of_the_old_plugin_in_version_3_is_no_fault() -> None:
@@ -85,7 +85,7 @@ def test_what_is_left_of_the_old_plugin_in_version_3_is_no_fault() -> None:
 def test_the_image_of_the_sandbox_moved() -> None:
     text = f'version = 3\n[plugins."{GRPC}"]\nsandbox_image = "x"\n'
     [(_, line, said)] = _found(Machine({CONFIG: text}), "CONFIG_DEAD_SECTION")
-    assert (line, 'calls it [plugins."io.containerd.cri.v1.images".pinned_images]' in said) == (3, True)
+    assert (line, 'it is [plugins."io.containerd.cri.v1.images".pinned_images]' in said) == (3, True)
 
 
 def test_an_import_is_looked_at_as_well() -> None:
@@ -207,7 +207,7 @@ def test_prefixes_of_the_configuration_have_to_arrive_as_well() -> None:
     assert 'lacks "acme\\[.com*", "acme\\[.com*/*"' in found.text
     assert "cdi.k8s.io" not in found.text
     after = written(Machine({CONFIG: text, **ours}))
-    table = toml_edit.loads(after[CONFIG])["plugins"][GRPC]["containerd"]["runtimes"]["shim"]
+    table = toml(after[CONFIG])["plugins"][GRPC]["containerd"]["runtimes"]["shim"]
     assert table["container_annotations"] == ["cdi.k8s.io/*", "acme\\[.com*", "acme\\[.com*/*"]
 
 

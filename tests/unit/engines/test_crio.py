@@ -9,9 +9,8 @@ from unit.engines import trees
 from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import CdiError
-from shim.engines.model import Wanted
+from shim.engines.model import NewRuntime
 from shim.engines.table import ENGINES
-from shim.engines.texts import toml_edit
 from shim.host.host import Host
 
 crio = ENGINES["crio"]
@@ -23,9 +22,9 @@ def machine(name: str = "packaged-1.31", files: dict[str, str] | None = None, ve
     return Machine(crio, tree("crio", name, files), version)
 
 
-def table(of: Machine, wanted: Wanted = trees.WANTED) -> dict[str, Any]:
+def table(of: Machine, wanted: NewRuntime = trees.WANTED) -> dict[str, Any]:
     """The table of the shim that configure writes."""
-    document = toml_edit.loads(of.texts(wanted)[DROP_IN].decode())
+    document = trees.toml(of.texts(wanted)[DROP_IN])
     found: dict[str, Any] = document["crio"]["runtime"]["runtimes"]["shim"]
     return found
 
@@ -64,9 +63,9 @@ def test_configured_every_former_runtime_is_there_and_ours_besides(name: str) ->
 
 @pytest.mark.parametrize("name", trees.names("crio"))
 @pytest.mark.parametrize(
-    "wanted", [trees.WANTED, Wanted("shim", LAUNCHER, default=True, cdi=True)], ids=["", "default"]
+    "wanted", [trees.WANTED, NewRuntime("shim", LAUNCHER, default=True, cdi=True)], ids=["", "default"]
 )
-def test_a_second_time_nothing_changes(name: str, wanted: Wanted) -> None:
+def test_a_second_time_nothing_changes(name: str, wanted: NewRuntime) -> None:
     once = machine(name).configured(wanted)
     assert once.texts(wanted) == {DROP_IN: once.host.read(DROP_IN)}
 
@@ -136,13 +135,13 @@ def test_cdis_annotations_are_never_in_allowed_annotations() -> None:
 
 
 def test_the_default_stays_unless_it_is_asked_for() -> None:
-    assert machine().configured(Wanted("shim", LAUNCHER, default=True)).read().default == "shim"
+    assert machine().configured(NewRuntime("shim", LAUNCHER, default=True)).read().default == "shim"
     assert machine().configured().read().default == "crun"
 
 
 def test_as_the_default_it_still_follows_the_former_default() -> None:
     """What an administrator changes there later comes over with the next configure, and not from our own table."""
-    wanted = Wanted("shim", LAUNCHER, default=True)
+    wanted = NewRuntime("shim", LAUNCHER, default=True)
     once = machine().configured(wanted)
     changed = (once.host.read("/etc/crio/crio.conf.d/10-crio.conf") or b"").replace(b"/run/crun", b"/run/other")
     once.host = once.host.with_files({"/etc/crio/crio.conf.d/10-crio.conf": changed})
@@ -155,7 +154,7 @@ def test_cdi_of_cri_o_is_on_unless_its_directories_were_taken_away() -> None:
     off = machine("minikube")
     assert off.read().cdi is False
     assert off.ids().count("CDI_OFF") == 1
-    assert off.configured(Wanted("shim", LAUNCHER, cdi=True)).read().cdi is True
+    assert off.configured(NewRuntime("shim", LAUNCHER, cdi=True)).read().cdi is True
 
 
 def test_an_old_cri_o_has_no_cdi() -> None:

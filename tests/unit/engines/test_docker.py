@@ -16,8 +16,8 @@ from unit.engines import trees
 from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.docker import flags as docker_flags
-from shim.engines.model import Wanted
+from shim.engines.docker import command_line
+from shim.engines.model import NewRuntime
 from shim.engines.table import ENGINES
 from shim.host.host import Daemon, Host
 
@@ -27,7 +27,7 @@ CONFIG = "/etc/docker/daemon.json"
 SNAP = "/var/snap/docker/current/config/daemon.json"
 ROBIN = "/home/robin/.config/docker/daemon.json"
 ROBINS: dict[str, Any] = {"user": 1000, "environment": {"HOME": "/home/robin"}}
-DEFAULT, CDI = Wanted("shim", LAUNCHER, default=True), Wanted("shim", LAUNCHER, cdi=True)
+DEFAULT, CDI = NewRuntime("shim", LAUNCHER, default=True), NewRuntime("shim", LAUNCHER, cdi=True)
 
 
 def machine(
@@ -37,7 +37,7 @@ def machine(
     return Machine(docker, tree("docker", name, {} if text is None else {CONFIG: text}, daemon), version)
 
 
-def configured(text: str, wanted: Wanted = trees.WANTED, version: tuple[int, ...] = ()) -> str:
+def configured(text: str, wanted: NewRuntime = trees.WANTED, version: tuple[int, ...] = ()) -> str:
     """What becomes of a daemon.json."""
     return machine(text=text, version=version).texts(wanted)[CONFIG].decode()
 
@@ -280,7 +280,7 @@ def test_configured_every_former_runtime_is_there_and_ours_besides(name: str) ->
         "a feature beside the others",
     ],
 )
-def test_single_keys_change(before: str, wanted: Wanted, after: str) -> None:
+def test_single_keys_change(before: str, wanted: NewRuntime, after: str) -> None:
     assert configured(before, wanted) == after
 
 
@@ -317,7 +317,7 @@ def test_directories_are_added_where_dockers_own_cdi_looks_for_none() -> None:
 @pytest.mark.parametrize(
     ("of", "wanted", "id", "said"),
     [
-        (machine(), Wanted("runc", LAUNCHER), "ENGINE_CONFIG_SHAPE", "docker keeps the name runc for itself"),
+        (machine(), NewRuntime("runc", LAUNCHER), "ENGINE_CONFIG_SHAPE", "docker keeps the name runc for itself"),
         (
             machine("unit-flags"),
             DEFAULT,
@@ -329,11 +329,13 @@ def test_directories_are_added_where_dockers_own_cdi_looks_for_none() -> None:
             machine(daemon=("dockerd", "--feature=buildkit=false"), version=(27, 1)),
             CDI,
             "CONFIG_FLAG",
-            "features is given as --feature on the command line of the dockerd that runs",
+            "features is given as --feature on the command line of the running dockerd",
         ),
     ],
 )
-def test_what_would_keep_dockerd_from_starting_is_not_written(of: Machine, wanted: Wanted, id: str, said: str) -> None:
+def test_what_would_keep_dockerd_from_starting_is_not_written(
+    of: Machine, wanted: NewRuntime, id: str, said: str
+) -> None:
     with pytest.raises(CdiError) as caught:
         of.texts(wanted)
     assert [finding.id for finding in caught.value.findings] == [id]
@@ -372,7 +374,7 @@ def test_a_key_in_the_file_and_in_the_unit_is_found() -> None:
     of = machine(text='{\n"hosts": ["unix:///run/docker.sock"]}')
     assert str(only(of, "CONFIG_FLAG")) == (
         f"{CONFIG}:2: hosts is here and, as --host, in /lib/systemd/system/docker.service, line 9: "
-        "dockerd does not start when it is told in two places"
+        "dockerd does not start with a key in both"
     )
 
 
@@ -390,7 +392,11 @@ def test_a_key_in_the_file_and_on_the_command_line_is_found_and_runtimes_are_non
     ("text", "id", "said"),
     [
         ('{"Runtimes": {}}', "CONFIG_DEAD_SECTION", "dockerd knows no key Runtimes, and does not start with it"),
-        ('{"default-runtime": "gone"}', "HANDLER_MISSING", "default-runtime is gone, so that dockerd does not start"),
+        (
+            '{"default-runtime": "gone"}',
+            "HANDLER_MISSING",
+            "default-runtime is gone, and dockerd does not start without it",
+        ),
         ('{"runtimes": {"shim": {}}}', "RUNTIME_TYPE_MISSING", "runtimes.shim has neither path nor runtimeType"),
         ('{"runtimes": {"shim": {"path": "x", "args": ["-d"]}}}', "CONFIG_DEAD_SECTION", "docker passes over args"),
         ('{"runtimes": {"shim": {"path": "x", "runtimeType": "y"}}}', "CONFIG_TYPE", "runtimes.shim has a path and a"),
@@ -398,7 +404,7 @@ def test_a_key_in_the_file_and_on_the_command_line_is_found_and_runtimes_are_non
             '{"exec-opts": ["native.cgroupdriver=systemd"], '
             '"runtimes": {"shim": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "x"}}}}',
             "RUNTIME_CGROUPS",
-            "docker uses systemd's cgroups, and runtimes.shim, as it has a runtimeType, does not hear of that",
+            "docker uses systemd's cgroups, and does not pass that on to runtimes.shim, as it has a runtimeType",
         ),
         (
             '{"default-runtime": "shim", "runtimes": {"shim": {"path": "x"}}}',
@@ -446,8 +452,8 @@ def test_another_file_than_the_one_that_the_daemon_reads_is_told() -> None:
 
 def test_a_launcher_that_the_snap_cannot_see_is_told() -> None:
     of = machine("snap").configured()
-    assert "docker's snap is confined, and sees a /usr of its own" in str(only(of, "SNAP_CONFINED"))
-    inside = Wanted("shim", "/var/snap/docker/common/shim/bin/shim")
+    assert "docker's snap is confined, and has a /usr of its own" in str(only(of, "SNAP_CONFINED"))
+    inside = NewRuntime("shim", "/var/snap/docker/common/shim/bin/shim")
     assert "SNAP_CONFINED" not in machine("snap").configured(inside).ids()
 
 
@@ -463,7 +469,7 @@ def test_a_launcher_that_the_snap_cannot_see_is_told() -> None:
     ],
 )
 def test_options_are_read_from_words(words: str, flags: list[tuple[str, str]]) -> None:
-    assert [(flag.name, flag.value) for flag in docker_flags.of_words(words.split())] == flags
+    assert [(flag.name, flag.value) for flag in command_line.of_words(words.split())] == flags
 
 
 def test_units_are_read_as_systemd_does() -> None:
@@ -473,7 +479,7 @@ def test_units_are_read_as_systemd_does() -> None:
         "/lib/systemd/system/docker.service.d/20.conf": "[Service]\nExecStart=/usr/bin/dockerd --never\n",
         "/etc/sysconfig/docker": "OPTIONS='--selinux-enabled --log-driver=journald'\nexport ROOT=\"/srv\"\n",
     }
-    flags = docker_flags.of_units(tree("docker", "none", files))
+    flags = command_line.of_units(tree("docker", "none", files))
     assert [(flag.name, flag.value) for flag in flags] == [
         ("selinux-enabled", ""),
         ("log-driver", "journald"),
@@ -485,7 +491,7 @@ def test_units_are_read_as_systemd_does() -> None:
 
 def test_a_users_unit_counts_for_that_user() -> None:
     host = tree("docker", "rootless", **ROBINS)
-    assert [flag.name for flag in docker_flags.of_units(host, is_own=True)] == ["log-level"]
+    assert [flag.name for flag in command_line.of_units(host, is_own=True)] == ["log-level"]
 
 
 # --- dockerd itself ---------------------------------------------------------------------------------------------------
@@ -549,12 +555,12 @@ KNOWN = {"runc": {"path": "runc"}, "shim": {"path": "/x"}, "t": {"runtimeType": 
         (
             {"Runtimes": KNOWN, "DefaultRuntime": "crun"},
             (),
-            [("the file's default runtime is runc; that of the dockerd", "systemctl reload docker")],
+            [("the file's default runtime is runc; that of the running dockerd", "systemctl reload docker")],
         ),
         (
             {"Runtimes": KNOWN, "DefaultRuntime": "runc", "CDISpecDirs": []},
             (),
-            [("the file says that docker's own CDI is on", "systemctl restart docker")],
+            [("docker's own CDI is on in the file", "systemctl restart docker")],
         ),
     ],
 )

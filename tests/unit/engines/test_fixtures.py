@@ -13,7 +13,7 @@ import pytest
 
 from shim.base.findings import ERROR, CdiError
 from shim.engines import configure, table, verify
-from shim.engines.configure import Order
+from shim.engines.configure import Options
 from shim.engines.contract import Engine
 from shim.host.host import Host
 
@@ -67,8 +67,8 @@ def test_configure_verify_again_remove(case: str, trusted_path: Path, shim_path:
     found = engine.read(host, engine.locate(host))
     errors = {str(one) for one in verify.findings(host, engine, engine.locate(host), "shim") if one.level == ERROR}
 
-    order = Order(path=str(shim_path))
-    would = configure.configure(host, engine, Order(path=str(shim_path), dry_run=True))
+    order = Options(path=str(shim_path))
+    would = configure.configure(host, engine, Options(path=str(shim_path), dry_run=True))
     assert _files(root) == before, "a dry run writes nothing"
     done = configure.configure(host, engine, order)
     assert would.after == done.after
@@ -90,7 +90,7 @@ def test_configure_verify_again_remove(case: str, trusted_path: Path, shim_path:
     written = _files(root)
     assert not configure.configure(host, engine, order).changed
     assert _files(root) == written, "a second configure changes nothing"
-    assert configure.remove(host, engine, Order()).changed
+    assert configure.remove(host, engine, Options()).changed
     assert _files(root) == before, "remove gives back every byte"
 
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_configured_is_told_and_left_alone(case: str, trusted_pat
     expected = (CONFIGS / case / "about").read_text().split()[0].rstrip(":")
     before = _files(root)
     with pytest.raises(CdiError) as refused:
-        configure.configure(host, engine, Order(path=str(shim_path)))
+        configure.configure(host, engine, Options(path=str(shim_path)))
     assert refused.value.findings[0].id == expected
     assert all(finding.remedy for finding in refused.value.findings)
     assert _files(root) == before

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
-from shim.engines.texts import json_edit
+from shim.engines.texts import json_edit, values
 
-ENTRY = {"path": "/usr/local/bin/shim"}
+ENTRY: values.Table = {"path": "/usr/local/bin/shim"}
 
 
 @pytest.mark.parametrize(
@@ -110,26 +110,26 @@ def test_a_key_below_something_that_is_no_object_is_refused() -> None:
         ('\ufeff{"a": 1}', 1, "a byte order mark; dockerd takes it since version 23 only"),
         ('{\n  "a": 1,\n}', 2, "a comma with nothing behind it but }"),
         ('{"a": [\n1,\n2,\n]}', 3, "a comma with nothing behind it but ]"),
-        ("{'a': 1}", 1, "a single quote; texts stand between double ones"),
-        ('{"a": \u201cx\u201d}', 1, "a typographic quote; texts stand between straight double ones"),
-        ('{\n\u00a0"a": 1}', 2, "a no-break space, as from a web page; only ordinary blanks may stand between values"),
-        ('{"a": NaN}', 1, "NaN where a value should stand"),
-        ('{"a": -Infinity}', 1, "-Infinity where a value should stand"),
-        ('{"a": True}', 1, "True where a value should stand: true is written in small letters"),
-        ('{"a": 0x10}', 1, "0x10 where a value should stand"),
-        ('{"a": 01}', 1, "01 where a value should stand"),
+        ("{'a': 1}", 1, "a single quote; texts have double ones around them"),
+        ('{"a": \u201cx\u201d}', 1, "a typographic quote; texts have straight double ones around them"),
+        ('{\n\u00a0"a": 1}', 2, "a no-break space, as from a web page; only ordinary blanks may be between values"),
+        ('{"a": NaN}', 1, "NaN where a value is expected"),
+        ('{"a": -Infinity}', 1, "-Infinity where a value is expected"),
+        ('{"a": True}', 1, "True where a value is expected: true is written in small letters"),
+        ('{"a": 0x10}', 1, "0x10 where a value is expected"),
+        ('{"a": 01}', 1, "01 where a value is expected"),
         ('{"a": 1e999}', 1, "a number that is too large"),
-        ('{\n"a": 1\n"b": 2}', 3, '" where a comma or } should stand: the comma in front of it is missing'),
-        ('{"a" 1}', 1, "1 where a colon behind the key a should stand"),
-        ("{a: 1}", 1, "a where a key in double quotes should stand"),
+        ('{\n"a": 1\n"b": 2}', 3, '" where a comma or } is expected: the comma in front of it is missing'),
+        ('{"a" 1}', 1, "1 where a colon behind the key a is expected"),
+        ("{a: 1}", 1, "a where a key in double quotes is expected"),
         ('{"a": "x\n"}', 1, "a line break in a text: its closing quote is missing, or it should be an escape"),
         ('{"a": "C:\\dir"}', 1, "\\d is no escape of JSON; a backslash is written twice"),
         ('{\n"a": "x}', 2, "the closing quote of a text is missing"),
-        ('{\n"a": {', 2, "it ends where a key in double quotes should stand: a closing bracket or quote is missing"),
-        ('{"a": 1}\n}', 2, "} where nothing more should stand: more text behind the end of the configuration"),
-        ('\n["a"]', 2, "the configuration is no object, which would stand in braces"),
-        ("null", 1, "the configuration is no object, which would stand in braces"),
-        ('{"a": ' + "[" * 200 + "]" * 200 + "}", 1, "more than 100 objects and lists in each other"),
+        ('{\n"a": {', 2, "it ends where a key in double quotes is expected: a closing bracket or quote is missing"),
+        ('{"a": 1}\n}', 2, "} where nothing more is expected: more text behind the end of the configuration"),
+        ('\n["a"]', 2, "the configuration is no object, which has braces around it"),
+        ("null", 1, "the configuration is no object, which has braces around it"),
+        ('{"a": ' + "[" * 200 + "]" * 200 + "}", 1, "more than 100 objects and lists inside each other"),
     ],
 )
 def test_what_is_no_json_is_refused_with_line_and_cause(text: str, line: int, cause: str) -> None:
@@ -143,7 +143,7 @@ def test_what_is_no_json_is_refused_with_line_and_cause(text: str, line: int, ca
 def test_of_a_key_that_is_there_twice_the_remedy_says_that_the_engine_does_not_mind() -> None:
     with pytest.raises(CdiError) as caught:
         json_edit.loads('{"a": 1, "a": 1}')
-    assert caught.value.findings[0].remedy.startswith("make one of the two, or remove one: the engine takes it")
+    assert caught.value.findings[0].remedy.startswith("merge the two, or remove one: the engine takes it")
 
 
 @pytest.mark.parametrize("text", ["", " \r\n\t", "{}"])
@@ -201,7 +201,7 @@ PATHS = st.lists(KEYS, min_size=1, max_size=3).map(tuple)
 @given(OBJECTS.flatmap(written), PATHS, VALUES)
 def test_put_sets_exactly_that_value(text: str, keys: tuple[str, ...], value: Any) -> None:
     before = json.loads(text)
-    assert json_edit.same(json_edit.loads(text), before)
+    assert values.same(json_edit.loads(text), before)
     try:
         after = json_edit.loads(json_edit.put(text, keys, value))
     except CdiError as error:
@@ -211,7 +211,7 @@ def test_put_sets_exactly_that_value(text: str, keys: tuple[str, ...], value: An
     for key in keys[:-1]:
         here = here.setdefault(key, {})
     here[keys[-1]] = value
-    assert json_edit.same(after, before)
+    assert values.same(after, before)
 
 
 @given(OBJECTS.flatmap(written), PATHS, VALUES)

@@ -188,7 +188,7 @@ def test_without_root_a_link_that_is_wanted_is_asked_for(
         _choose(tree, "/usr/sbin/runc", "crun", SHIM)
     (found,) = refused.value.findings
     assert (found.id, found.remedy) == ("LOWLEVEL_TAKEN", "as root: ln -sf /usr/bin/crun /etc/shim/low-level/shim")
-    assert "becomes /usr/sbin/runc here" in found.text
+    assert "executes /usr/sbin/runc here" in found.text
 
 
 def test_an_engine_that_uses_us_already_uses_what_we_become(tree: Path) -> None:

@@ -14,6 +14,7 @@ from shim.base.findings import CdiError, Finding
 from shim.engines import manifest
 from shim.engines.model import Registry, Runtime
 from shim.engines.table import ENGINES
+from shim.engines.texts.values import Table
 from shim.host.host import Host
 
 NODE = Host("/nonexistent", daemons=[])
@@ -38,7 +39,7 @@ spec:
 
 
 def registry(*names: str, pod_annotations: list[str] | None = None) -> Registry:
-    table = {"pod_annotations": pod_annotations} if pod_annotations else {}
+    table: Table = {"pod_annotations": [*pod_annotations]} if pod_annotations else {}
     runtimes = {name: Runtime(name, table=table) for name in names or ("runc", "shim")}
     return Registry(runtimes=runtimes, default="runc")
 

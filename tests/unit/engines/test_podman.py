@@ -13,8 +13,8 @@ from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import CdiError
 from shim.engines import configure
-from shim.engines.configure import Order
-from shim.engines.model import Wanted
+from shim.engines.configure import Options
+from shim.engines.model import NewRuntime
 from shim.engines.table import ENGINES
 from shim.engines.texts import toml_edit
 from shim.host.host import Host
@@ -35,10 +35,10 @@ def machine(
     return Machine(podman, tree("podman", name, files, **who), version)
 
 
-def engine(of: Machine, wanted: Wanted = trees.WANTED) -> dict[str, Any]:
+def engine(of: Machine, wanted: NewRuntime = trees.WANTED) -> dict[str, Any]:
     """The table [engine] that configure writes."""
     (text,) = of.texts(wanted).values()
-    found: dict[str, Any] = toml_edit.loads(text.decode())["engine"]
+    found: dict[str, Any] = trees.toml(text)["engine"]
     return found
 
 
@@ -75,9 +75,9 @@ def test_configured_every_former_runtime_is_there_and_ours_besides(name: str) ->
 
 @pytest.mark.parametrize("name", trees.names("podman"))
 @pytest.mark.parametrize(
-    "wanted", [trees.WANTED, Wanted("shim", LAUNCHER, default=True, cdi=True)], ids=["", "default"]
+    "wanted", [trees.WANTED, NewRuntime("shim", LAUNCHER, default=True, cdi=True)], ids=["", "default"]
 )
-def test_a_second_time_nothing_changes(name: str, wanted: Wanted) -> None:
+def test_a_second_time_nothing_changes(name: str, wanted: NewRuntime) -> None:
     once = machine(name).configured(wanted)
     assert once.texts(wanted) == {once.location.drop_in: once.host.read(once.location.drop_in)}
 
@@ -89,7 +89,7 @@ def test_it_works_without_a_fault_of_its_own(name: str) -> None:
 
 def test_the_default_stays_unless_it_is_asked_for() -> None:
     assert "runtime" not in engine(machine())
-    assert engine(machine(), Wanted("shim", LAUNCHER, default=True))["runtime"] == "shim"
+    assert engine(machine(), NewRuntime("shim", LAUNCHER, default=True))["runtime"] == "shim"
 
 
 # --- lists by name ----------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def test_a_runtime_of_which_podman_knows_nothing_gives_us_no_place_in_a_list() -
 
 def test_a_low_level_runtime_of_its_own_decides_the_lists() -> None:
     """runc knows no --cgroup-manager disabled, whatever podman's default runtime is."""
-    with_runc = Wanted("shim", LAUNCHER, low_level="/usr/sbin/runc")
+    with_runc = NewRuntime("shim", LAUNCHER, low_level="/usr/sbin/runc")
     assert NOCGROUP in engine(machine("fedora-42"))
     assert NOCGROUP not in engine(machine("fedora-42"), with_runc)
     assert engine(machine("fedora-42"), with_runc)[JSON][-1] == "shim"
@@ -292,7 +292,7 @@ def test_cdi_of_podman(version: tuple[int, ...], text: str, cdi: bool, directori
     of = machine(files={MAIN: f"[engine]\n{text}\n"}, version=version)
     assert (of.read().cdi, of.read().spec_dirs) == (cdi, directories)
     assert of.ids() == ([] if cdi else ["CDI_OFF"])
-    assert (of.configured(Wanted("shim", LAUNCHER, cdi=True)).read().cdi) is (version > (4, 1))
+    assert (of.configured(NewRuntime("shim", LAUNCHER, cdi=True)).read().cdi) is (version > (4, 1))
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
@@ -414,8 +414,8 @@ def test_configured_as_a_hook_it_is_verified_as_one_and_removed_whole(trusted_pa
     (root / "usr/bin/python3").touch(0o755)
     host = Host(str(root), daemons=[])
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    done = configure.configure(host, podman, Order(path=str(shim_path), hook=True))
+    done = configure.configure(host, podman, Options(path=str(shim_path), hook=True))
     assert sorted(done.after) == [DROP_IN, HOOK]
     assert "HANDLER_MISSING" not in {one.id for one in done.findings}
-    assert configure.remove(host, podman, Order()).changed
+    assert configure.remove(host, podman, Options()).changed
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before

@@ -11,7 +11,7 @@ from unit.engines import trees
 
 from shim.base.findings import CdiError, Finding
 from shim.engines import configure, verify
-from shim.engines.configure import Order, Outcome
+from shim.engines.configure import Options, Outcome
 from shim.engines.table import ENGINES
 from shim.host import podman_programs
 from shim.host.host import Host
@@ -47,10 +47,10 @@ class Machine:
         new.replace(self.root / path)
 
     def configure(self, *, hook: bool = False, dry_run: bool = False, name: str = "shim") -> Outcome:
-        return configure.configure(self.host, podman, Order(name, self.shim, hook=hook, dry_run=dry_run))
+        return configure.configure(self.host, podman, Options(name, self.shim, hook=hook, dry_run=dry_run))
 
     def remove(self, name: str = "shim") -> None:
-        configure.remove(self.host, podman, Order(name))
+        configure.remove(self.host, podman, Options(name))
 
     def recorded(self) -> dict[str, tuple[int, ...]]:
         """What a create would know of the programs."""

@@ -11,7 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
-from shim.engines.texts import toml_edit
+from shim.engines.texts import toml_edit, values
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -240,7 +240,7 @@ def test_put_sets_exactly_that_value_or_refuses(text: str, keys: tuple[str, ...]
     for key in keys[:-1]:
         here = here.setdefault(key, {})
     here[keys[-1]] = value
-    assert toml_edit.same(_trimmed(_meaning(new), keys), _trimmed(expected, keys))
+    assert values.same(_trimmed(_meaning(new), keys), _trimmed(expected, keys))
     assert toml_edit.put(new, keys, value) == new
 
 
@@ -269,7 +269,7 @@ def test_drop_takes_exactly_that_or_refuses(text: str, keys: tuple[str, ...]) ->
         assert error.findings[0].id == "ENGINE_CONFIG_SHAPE"
         return
     if new == text:
-        assert toml_edit.get(_meaning(text), keys) is None
+        assert values.get(_meaning(text), keys) is None
         return
     assert _lines_kept(new.removeprefix("\ufeff"), text.removeprefix("\ufeff"))
     expected = copy.deepcopy(_meaning(text))
@@ -277,7 +277,7 @@ def test_drop_takes_exactly_that_or_refuses(text: str, keys: tuple[str, ...]) ->
     for key in keys[:-1]:
         here = here[key]
     del here[keys[-1]]
-    assert toml_edit.same(_trimmed(_meaning(new), keys), _trimmed(expected, keys))
+    assert values.same(_trimmed(_meaning(new), keys), _trimmed(expected, keys))
 
 
 @settings(max_examples=300)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from shim.base.findings import Finding
 from shim.engines.contract import Engine
-from shim.engines.model import Add, Edit, Location, Put, Registry, Runtime, Wanted
+from shim.engines.model import Add, Edit, Location, NewRuntime, Put, Registry, Runtime
 from shim.engines.texts import editing, toml_edit
+from shim.engines.texts.values import table_at
 from shim.host.host import Host
 
 CONFIG = "/etc/toy.toml"
@@ -44,24 +45,25 @@ class Toy(Engine):
             if data is None:
                 continue
             found.files.append(path)
-            said = toml_edit.loads(editing.decoded(data, path), path)
-            for name, table in said.get("runtimes", {}).items():
-                found.runtimes[name] = Runtime(name, table["path"], table=table, file=path)
-            found.default = said.get("default", found.default)
+            document = toml_edit.loads(editing.decoded(data, path), path)
+            for name, table in table_at(document, ("runtimes",)).items():
+                if isinstance(table, dict):
+                    found.runtimes[name] = Runtime(name, str(table["path"]), table=table, file=path)
+            found.default = str(document.get("default", found.default))
         if "shim" in found.runtimes:
             for name in self.forgets:
                 found.runtimes.pop(name, None)
         found.low_level = found.runtimes[found.default].path if found.default in found.runtimes else host.find("runc")
         return found
 
-    def edits(self, host: Host, location: Location, registry: Registry, wanted: Wanted) -> list[Edit]:
+    def edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
         """Our runtime, and its name in a list."""
         steps: list[Put | Add] = [
-            Put(("runtimes", wanted.name), {"path": wanted.path}),
-            Add(("names",), (wanted.name,)),
+            Put(("runtimes", new.name), {"path": new.path}),
+            Add(("names",), (new.name,)),
         ]
-        if wanted.default:
-            steps.append(Put(("default",), wanted.name))
+        if new.default:
+            steps.append(Put(("default",), new.name))
         return [Edit(location.drop_in or location.config, "toml", tuple(steps), "# by shim\n" if self.drop_in else "")]
 
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from shim.base.findings import Finding
-from shim.engines.model import Location, Registry, Wanted
-from shim.engines.texts import editing
+from shim.engines.model import Location, NewRuntime, Registry
+from shim.engines.texts import editing, toml_edit
 from shim.host.host import Daemon, Host
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 LAUNCHER = "/usr/local/bin/shim"
-WANTED = Wanted("shim", LAUNCHER)
+WANTED = NewRuntime("shim", LAUNCHER)
 
 
 def names(engine: str) -> list[str]:
@@ -35,6 +35,11 @@ def tree(engine: str, name: str, files: dict[str, str] | None = None, daemon: tu
     daemons = [Daemon(7, daemon, 0.0)] if daemon else []
     texts = {path: text.encode() for path, text in (files or {}).items()}
     return Host(str(CONFIGS / engine / name), texts, daemons, **who)
+
+
+def toml(text: str | bytes) -> Any:
+    """What a TOML text means, to be indexed without a look at types."""
+    return toml_edit.loads(text.decode() if isinstance(text, bytes) else text)
 
 
 def stub_version(host: Host, program: str) -> tuple[int, ...]:
@@ -65,16 +70,16 @@ class Machine:
         registry: Registry = self.engine.read(self.host, self.location)
         return registry
 
-    def texts(self, wanted: Wanted = WANTED, steps: str = "edits") -> dict[str, bytes]:
+    def texts(self, new: NewRuntime = WANTED, steps: str = "edits") -> dict[str, bytes]:
         """The files as they are after the edits that register the runtime."""
-        described = getattr(self.engine, steps)(self.host, self.location, self.read(), wanted)
+        described = getattr(self.engine, steps)(self.host, self.location, self.read(), new)
         return editing.apply(described, {one.path: self.host.read(one.path) for one in described})
 
-    def configured(self, wanted: Wanted = WANTED, steps: str = "edits") -> Machine:
+    def configured(self, new: NewRuntime = WANTED, steps: str = "edits") -> Machine:
         """The same machine with these edits made."""
         other = object.__new__(Machine)
         other.engine, other.location = self.engine, self.location
-        other.host = self.host.with_files(self.texts(wanted, steps))
+        other.host = self.host.with_files(self.texts(new, steps))
         return other
 
     def faults(self, name: str = "shim") -> list[Finding]:

@@ -133,7 +133,7 @@ def by_engines(tree: Path, name: str, path: str) -> str:
     """As `shim runtime` tells what a registered launcher becomes."""
     if not (tree / OWN / name).exists():
         (tree / OWN / name).symlink_to("shim")
-    return launcher.becomes(Host(str(tree), environment={"PATH": path}), f"/{OWN}/{name}")
+    return launcher.low_level_of(Host(str(tree), environment={"PATH": path}), f"/{OWN}/{name}")
 
 
 @pytest.mark.parametrize("ask", [by_launcher, by_core, by_engines])

@@ -1,7 +1,7 @@
-"""What dockerd is given on its command line: by the process that runs, and by the unit that will start the next one.
+"""The options of dockerd: of the running process, and of the unit that will start the next one.
 
-A key that stands in daemon.json and on the command line keeps dockerd from starting, whatever the values are; only
-`runtimes` and --add-runtime are put together, and then the file's entry counts.
+A key that is in daemon.json and on the command line keeps dockerd from starting, whatever the values are; only
+`runtimes` and --add-runtime are merged, and then the file's entry takes precedence.
 
 Sources: https://docs.docker.com/reference/cli/dockerd/; moby, daemon/config/config.go (findConfigurationConflicts,
 skipDuplicates); systemd.unit(5), systemd.service(5), systemd.exec(5)
@@ -43,7 +43,7 @@ class Flag:
     Attributes:
         name: without its dashes, the long form.
         value: "" when none is given.
-        file: where it stands, "" for the process that runs.
+        file: where it is written, "" for the running process.
         line: in that file, from 1; 0 when unknown.
     """
 
@@ -54,7 +54,7 @@ class Flag:
 
     @property
     def key(self) -> str:
-        """The key of daemon.json that says the same."""
+        """The key of daemon.json that means the same."""
         if self.name == "add-runtime":
             return "runtimes"
         if self.name in _SEVERAL:
@@ -73,7 +73,7 @@ def of_words(words: Iterable[str], file: str = "", line: int = 0) -> Iterator[Fl
         if not word.startswith("--"):
             name, value = _SHORT.get(name[:1], name), value or name[1:]
         if not equals and not value and rest and not rest[0].startswith("-"):
-            value = rest[0]  # of an option without a value it is the next word, which does no harm
+            value = rest[0]  # for an option without a value it is the next word, which has no effect here
         yield Flag(name, value, file, line)
 
 
@@ -82,7 +82,7 @@ def given(host: Host, location: Location) -> list[Flag]:
 
     Arguments:
         host: the machine.
-        location: where the configuration lies. A unit counts when its dockerd reads that file; a snap has units of its
+        location: where the configuration is. A unit counts when its dockerd reads that file; a snap has units of its
             own, which are not read.
     """
     flags = [] if location.layout == "snap" else of_units(host, is_own=location.layout == "rootless")
@@ -95,7 +95,7 @@ def given(host: Host, location: Location) -> list[Flag]:
 
 
 def usual_file(host: Host) -> str:
-    """The file that a dockerd of who asks reads when its command line names none."""
+    """The file that a dockerd of the calling user reads when its command line names none."""
     return f"{config_home(host)}/docker/daemon.json" if host.user else "/etc/docker/daemon.json"
 
 
@@ -104,7 +104,7 @@ def of_units(host: Host, *, is_own: bool = False) -> list[Flag]:
 
     Arguments:
         host: the machine.
-        is_own: the unit of who asks (rootless docker), not that of the machine.
+        is_own: the unit of the calling user (rootless docker), not that of the machine.
     """
     starts: list[tuple[str, str, int]] = []
     variables: dict[str, str] = {}
@@ -119,7 +119,7 @@ def of_units(host: Host, *, is_own: bool = False) -> list[Flag]:
     return [
         flag
         for value, path, line in starts
-        for flag in of_words([word for one in _split(value)[1:] for word in _expanded(one, variables)], path, line)
+        for flag in of_words([w for word in _split(value)[1:] for w in _expanded(word, variables)], path, line)
     ]
 
 
@@ -138,41 +138,41 @@ def _unit_files(host: Host, *, is_own: bool) -> list[str]:
 
 
 def config_home(host: Host) -> str:
-    """$XDG_CONFIG_HOME of who asks, or what stands for it."""
+    """$XDG_CONFIG_HOME of the calling user, or its default."""
     return host.environment.get("XDG_CONFIG_HOME") or f"{host.environment.get('HOME') or '/root'}/.config"
 
 
 def _settings(host: Host, path: str) -> Iterator[tuple[str, str, int]]:
     """Keys and values of [Service], each with the line on which it begins."""
-    section, begun, at = "", "", 0
+    section, joined, first = "", "", 0  # joined: the line so far, of several that end in a backslash
     for number, line in enumerate(_text(host, path).splitlines(), 1):
         text = line.strip()
-        if text.startswith(("#", ";")) or (not text and not begun):
+        if text.startswith(("#", ";")) or (not text and not joined):
             continue
-        begun, at = (begun + text, at) if begun else (text, number)
-        if begun.endswith("\\"):
-            begun = begun[:-1] + " "
+        joined, first = (joined + text, first) if joined else (text, number)
+        if joined.endswith("\\"):
+            joined = joined[:-1] + " "
             continue
-        if begun.startswith("["):
-            section = begun
+        if joined.startswith("["):
+            section = joined
         elif section == "[Service]":
-            key, _, value = begun.partition("=")
-            yield key.strip(), value.strip(), at
-        begun = ""
+            key, _, value = joined.partition("=")
+            yield key.strip(), value.strip(), first
+        joined = ""
 
 
 def _text(host: Host, path: str) -> str:
     try:
         return (host.read(path) or b"").decode("utf-8", "replace")
     except CdiError:
-        return ""  # what cannot be read, or is no file at all, gives dockerd no option that we could name
+        return ""  # a file that cannot be read has no option that can be named here
 
 
 def _pairs(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
-        found = _ASSIGNED.fullmatch(line)
-        if found:
-            yield found[1], found[2].strip().strip("\"'")
+        assigned = _ASSIGNED.fullmatch(line)
+        if assigned:
+            yield assigned[1], assigned[2].strip().strip("\"'")
 
 
 def _split(text: str) -> list[str]:
@@ -184,7 +184,7 @@ def _split(text: str) -> list[str]:
 
 def _expanded(word: str, variables: dict[str, str]) -> list[str]:
     """A word with its variables; $NAME alone may stand for several words."""
-    found = _VARIABLE.fullmatch(word)
-    if found and found[2]:
-        return _split(variables.get(found[2], ""))
-    return [_VARIABLE.sub(lambda one: variables.get(one[1] or one[2], ""), word)]
+    variable = _VARIABLE.fullmatch(word)
+    if variable and variable[2]:
+        return _split(variables.get(variable[2], ""))
+    return [_VARIABLE.sub(lambda match: variables.get(match[1] or match[2], ""), word)]
