@@ -120,10 +120,10 @@ def _show(explanation: Explanation, document: dict[str, Any], form: str) -> None
         click.echo("A create of this bundle is refused.")
     elif explanation.decision.is_sandbox:
         click.echo("This is a pod's sandbox, which is left alone.")
-    elif not explanation.decision.wanted:
+    elif not explanation.decision.requests:
         click.echo("Nothing asks for a device: a create leaves this bundle alone.")
-    if explanation.decision.wanted:
-        show_table(("DEVICE", "ASKED FOR BY"), explanation.decision.wanted.items())
+    if explanation.decision.requests:
+        show_table(("DEVICE", "ASKED FOR BY"), explanation.decision.requests.items())
     _show_edits(explanation.edits, form)
 
 

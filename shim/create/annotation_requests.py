@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.config.settings import Settings
-    from shim.create.annotation_origin import Caller, Origin
+    from shim.create.annotation_origin import Caller
 
     Json = dict[str, Any]
 
@@ -24,19 +24,15 @@ class AnnotationRequests:
     """What counts of the annotations of a config.json.
 
     Attributes:
-        is_sandbox: whether this is the sandbox of a pod, which is left alone.
-        annotations: those that are requests.
-        origin: who could have written them, None where that was not asked.
+        requests: the annotations that are requests, and count.
         findings: about requests that do not count.
+        is_sandbox: whether this is the sandbox of a pod, which is left alone.
     """
 
-    __slots__ = ("annotations", "findings", "is_sandbox", "origin")
+    __slots__ = ("findings", "is_sandbox", "requests")
 
-    def __init__(self) -> None:
-        self.is_sandbox = False
-        self.annotations: Json = {}
-        self.origin: Origin | None = None
-        self.findings: list[Finding] = []
+    def __init__(self, requests: Json, findings: list[Finding], *, is_sandbox: bool = False) -> None:
+        self.requests, self.findings, self.is_sandbox = requests, findings, is_sandbox
 
 
 def find(config: Json, id: str, settings: Settings, caller: Caller) -> AnnotationRequests:
@@ -50,43 +46,38 @@ def find(config: Json, id: str, settings: Settings, caller: Caller) -> Annotatio
     Raises:
         CdiError: REQUEST_ORIGIN, when an annotation asks that an image may have written.
     """
-    found = AnnotationRequests()
-    given = config.get("annotations")
-    if not isinstance(given, dict):
-        return found
-    engine = caller.engine(given)
-    found.is_sandbox = is_sandbox(given, id, crio=engine == CRIO)
-    asking = {key: value for key, value in given.items() if key.startswith(settings.annotation_prefixes)}
-    if found.is_sandbox:
-        return found
-    near = _near(given, asking, settings.annotation_prefixes)
-    found.findings = near
-    if not asking:
-        return found
-    found.annotations = asking
-    if engine != CLIENT or any(NERDCTL in key for key in asking):
-        from shim.create import engine_annotations  # late: under containerd and docker all of them count
+    annotations = config.get("annotations")
+    if not isinstance(annotations, dict):
+        return AnnotationRequests({}, [])
+    engine = caller.engine(annotations)
+    if is_sandbox(annotations, id, crio=engine == CRIO):
+        return AnnotationRequests({}, [], is_sandbox=True)
+    requests = {key: value for key, value in annotations.items() if key.startswith(settings.annotation_prefixes)}
+    near = list(near_requests(annotations, requests, settings.annotation_prefixes).values())
+    if not requests or (engine == CLIENT and not any(NERDCTL in key for key in requests)):
+        return AnnotationRequests(requests, near)
+    from shim.create import engine_annotations  # late: under containerd and docker all of them count
 
-        found.origin = of(given, caller)
-        found.annotations, found.findings = engine_annotations.judge(asking, given, settings, found.origin)
-        found.findings += near
-    return found
+    counting, findings = engine_annotations.judge(requests, annotations, settings, of(annotations, caller))
+    return AnnotationRequests(counting, [*findings, *near])
 
 
-def _near(given: Json, asking: Json, prefixes: tuple[str, ...]) -> list[Finding]:
-    """Warnings of annotations that ask for nothing and were probably meant to: the container starts without a device.
+def near_requests(annotations: Json, requests: Json, prefixes: tuple[str, ...]) -> dict[str, Finding]:
+    """Annotations that ask for nothing and were probably meant to: the container starts without a device.
 
     Arguments:
-        given: all annotations.
-        asking: those that are requests.
+        annotations: all of config.json.
+        requests: those that are requests.
         prefixes: a key that begins with one of these is a request.
+    Returns:
+        key -> a warning.
     """
     folded = tuple(prefix.casefold() for prefix in prefixes)
     kinds = {prefix.rstrip("/") for prefix in folded}
-    vendors = {name.partition("/")[0] for value in asking.values() for name in str(value).split(",")}
-    findings = []
-    for key, value in given.items():
-        if key in asking or not isinstance(value, str):
+    vendors = {name.partition("/")[0] for value in requests.values() for name in str(value).split(",")}
+    findings = {}
+    for key, value in annotations.items():
+        if key in requests or not isinstance(value, str):
             continue
         low = key.casefold()
         if "=" in value and (low in kinds or low.startswith(folded)):
@@ -98,7 +89,7 @@ def _near(given: Json, asking: Json, prefixes: tuple[str, ...]) -> list[Finding]
             )
         else:
             continue
-        findings.append(Finding("ANNOTATION_NEAR", text))
+        findings[key] = Finding("ANNOTATION_NEAR", text)
     return findings
 
 

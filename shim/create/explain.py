@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding, from_json
 from shim.cdi.plan import Plan
-from shim.create import image_requests, merge
+from shim.create import changes, image_requests, merge
 from shim.create.bundle import Bundle
-from shim.create.question import Question, with_changes
+from shim.create.question import Question
 from shim.create.recipe import decide, impose
 from shim.create.recorded import Recorded
 from shim.create.supposed_caller import SupposedCaller, supposed_id
@@ -102,7 +102,7 @@ class Explanation:
             "config": self.question.path,
             "configuration": self.decision.settings.path,
             "sandbox": self.decision.is_sandbox,
-            "devices": [{"name": name, "source": source} for name, source in self.decision.wanted.items()],
+            "devices": [{"name": name, "source": source} for name, source in self.decision.requests.items()],
             "edits": [edit.to_json() for edit in self.edits],
             "refused": self.refused is not None,
             "findings": [finding.to_json() for finding in self.findings],
@@ -127,7 +127,7 @@ def _findings(question: Question, decision: Decision, refused: CdiError | None) 
     if decision.unreadable and not decision.refusal:
         found += decision.unreadable.findings
     elif not decision.is_sandbox and not question.fault and not decision.unreadable:
-        found += image_requests.unheard(question.config, decision.settings)
+        found += image_requests.ignored_requests(question.config, decision.settings)
     found += [*decision.findings, *(refused.findings if refused else ())]
     told = {(finding.id, str(finding)): finding for finding in reversed(found)}
     return [finding for finding in found if told.pop((finding.id, str(finding)), None)]
@@ -135,11 +135,11 @@ def _findings(question: Question, decision: Decision, refused: CdiError | None) 
 
 def _judged(question: Question, decision: Decision) -> list[Edit]:
     """The edits of the plan, each with what becomes of it."""
-    if decision.asked is None:
+    if decision.resolved is None:
         return []
     world = Recorded(decision.trace)
-    edits = [_judge(edit, question, world) for edit in _edits(decision.asked)]
-    after = with_changes(question.config, decision.edits)
+    edits = [_judge(edit, question, world) for edit in _edits(decision.resolved)]
+    after = changes.make(question.config, decision.edits)
     folds = [[hook.get(name) for name in _HOOK] for hook in decision.folds]
     for edit in edits:
         if edit.kind == "hooks" and edit.state == ADDED and [edit.item.get(name) for name in _HOOK] in folds:

@@ -25,7 +25,7 @@ from shim.config.settings import ANY, MOUNTS_BELOW, OFF, PRIVILEGED, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
     Json = dict[str, Any]
@@ -42,77 +42,80 @@ _BETTER = (
 )
 
 
-class Heard:
-    """What the compatibility sources came to.
+class ImageRequests:
+    """What the sources ask for that an image can write to.
 
     Attributes:
+        requests: qualified name -> source: "variable NAME" or "mount DESTINATION".
         driver_only: names KIND=none: the files of the driver without a device, unless a spec serves a device `none`.
-        variables: names of the variables that asked.
+        variables: names of the variables that ask.
         warnings: requests that do not count although their source is on.
     """
 
-    __slots__ = ("driver_only", "variables", "warnings")
+    __slots__ = ("driver_only", "requests", "variables", "warnings")
 
     def __init__(self) -> None:
+        self.requests: dict[str, str] = {}
         self.driver_only: list[str] = []
         self.variables: set[str] = set()
         self.warnings: list[Finding] = []
 
-    def tidy(self, config: Json) -> None:
-        """Leave one entry of each variable that asked: the last, which was read, and which the edits replace.
+    def without_repeats(self, config: Json) -> Json:
+        """The config with one entry of each variable that asks: the last, which was read, and which the edits replace.
 
         Arguments:
-            config: the edited config; its process is replaced, not changed.
+            config: the edited config; not changed, the result shares members with it.
 
         Specs set such a variable to `void`, for nested runtimes. Of two entries some programs would read the first.
         """
         if not self.variables:
-            return
+            return config
         process = config["process"]
-        last = {str(entry).partition("=")[0]: place for place, entry in enumerate(process["env"])}
+        last = {str(entry).partition("=")[0]: index for index, entry in enumerate(process["env"])}
         env = []
-        for place, entry in enumerate(process["env"]):
+        for index, entry in enumerate(process["env"]):
             name = str(entry).partition("=")[0]
-            if name not in self.variables or last[name] == place:
+            if name not in self.variables or last[name] == index:
                 env.append(entry)
-        config["process"] = {**process, "env": env}
+        return {**config, "process": {**process, "env": env}}
 
 
-def ask(config: Json, settings: Settings, wanted: dict[str, str]) -> Heard:
-    """Add what the sources that are switched on ask for.
+def ask(config: Json, settings: Settings, earlier: Collection[str]) -> ImageRequests:
+    """What the sources that are switched on ask for.
 
     Arguments:
         config: the decoded config.json.
         settings: which sources are on, and for whom.
-        wanted: qualified name -> source, as shim.create.request.ask gave it; names are added, none is replaced.
+        earlier: qualified names that other sources ask for; they are not asked for again.
     Raises:
         CdiError: SOURCE_VALUE, when a source that counts holds something that names no device.
     """
-    heard = Heard()
+    found = ImageRequests()
     for key, read in _SOURCES:
         state = getattr(settings, key)
-        if state == OFF or (wanted and not settings.merge):
+        if state == OFF or ((earlier or found.requests) and not settings.merge):
             continue
         if state != ANY and not is_privileged(config):
-            heard.warnings += _unprivileged(config, settings, key, read)
+            found.warnings += _unprivileged(config, settings, key, read)
             continue
         for name, source in read(config, settings).items():
             if read is by_variables:
-                heard.variables.add(source.removeprefix(_VARIABLE))
-            if name not in wanted:
-                wanted[name] = source
+                found.variables.add(source.removeprefix(_VARIABLE))
+            if name not in earlier and name not in found.requests:
+                found.requests[name] = source
                 if name.endswith("=none"):
-                    heard.driver_only.append(name)
-    return heard
+                    found.driver_only.append(name)
+    return found
 
 
-def unheard(config: Json, settings: Settings) -> list[Finding]:
-    """Requests that do not count, for whoever explains why a container has no device; create never says SOURCE_OFF.
+def ignored_requests(config: Json, settings: Settings) -> list[Finding]:
+    """Requests that do not count, for an explanation why a container has no device; create never reports SOURCE_OFF.
 
     Arguments:
         config: the decoded config.json.
         settings: which sources are on, and for whom.
-    Returns SOURCE_OFF or SOURCE_UNPRIVILEGED for each variable, and for the mount list, that asks in vain.
+    Returns:
+        SOURCE_OFF or SOURCE_UNPRIVILEGED for each variable, and for the mount list, that asks and does not count.
     """
     found = []
     for key, read in _SOURCES:
@@ -120,13 +123,13 @@ def unheard(config: Json, settings: Settings) -> list[Finding]:
         if state == OFF:
             why = f'sources.{key} is "{OFF}"'
             remedy = f'{_BETTER}, or set sources.{key} to "{PRIVILEGED}" or "{ANY}" in {SYSTEM_FILE}'
-            found += _in_vain(config, settings, read, "SOURCE_OFF", why, remedy)
+            found += _ignored(config, settings, read, "SOURCE_OFF", why, remedy)
         elif state == PRIVILEGED and not is_privileged(config):
             found += _unprivileged(config, settings, key, read)
     others = Settings()
     others.variables = {name: kind for name, kind in others.variables.items() if name not in settings.variables}
     remedy = f"{_BETTER}, or add the variable to sources.variables in {SYSTEM_FILE}"
-    return found + _in_vain(config, others, by_variables, "SOURCE_OFF", "sources.variables has it not", remedy)
+    return found + _ignored(config, others, by_variables, "SOURCE_OFF", "sources.variables has it not", remedy)
 
 
 def is_privileged(config: Json) -> bool:
@@ -279,10 +282,10 @@ def _error(where: str, bad: names.BadName) -> CdiError:
 def _unprivileged(config: Json, settings: Settings, key: str, read: Reader) -> list[Finding]:
     why = f'sources.{key} is "{PRIVILEGED}", and CAP_SYS_ADMIN is not in the bounding set of the container'
     remedy = f'{_BETTER}, or set sources.{key} to "{ANY}" in {SYSTEM_FILE}'
-    return _in_vain(config, settings, read, "SOURCE_UNPRIVILEGED", why, remedy)
+    return _ignored(config, settings, read, "SOURCE_UNPRIVILEGED", why, remedy)
 
 
-def _in_vain(config: Json, settings: Settings, read: Reader, id: str, why: str, remedy: str) -> list[Finding]:
+def _ignored(config: Json, settings: Settings, read: Reader, id: str, why: str, remedy: str) -> list[Finding]:
     """One finding for each variable that asks, and one for all mounts."""
     try:
         asked = read(config, settings)

@@ -15,80 +15,40 @@ from shim.host.identity import is_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from shim.base.findings import Finding
     from shim.create.invocation import Invocation
-    from shim.create.recipe import Decision
+    from shim.create.outcome import Outcome
 
 SYSTEM_FILE = "/var/log/shim.log"
 
 
-class Outcome:
-    """What came of a create.
-
-    Attributes:
-        file: where the log is, "" for nowhere, None for the usual path.
-        devices: qualified name -> who asks for it.
-        specs: the spec files whose edits are injected.
-        findings: warnings, and at the end what stopped it.
-        changed: whether config.json was replaced.
-        folded: hooks that were done by create itself: hookName, path, args, and the names that were done.
-    """
-
-    __slots__ = ("changed", "devices", "file", "findings", "folded", "specs")
-
-    def __init__(self) -> None:
-        self.file: str | None = None
-        self.devices: dict[str, str] = {}
-        self.specs: list[str] = []
-        self.findings: list[Finding] = []
-        self.changed = False
-        self.folded: list[dict[str, Any]] = []
-
-    def take(self, decision: Decision) -> None:
-        """Take over what was decided."""
-        self.file = decision.settings.log_file
-        self.devices = decision.wanted
-        self.specs = [origin["spec"] for origin in decision.plan.origins] if decision.plan else []
-        self.findings = list(decision.findings)
-
-    def add(self, findings: Iterable[Finding]) -> None:
-        """Add findings that are not there yet."""
-        known = {(finding.id, str(finding)) for finding in self.findings}
-        for finding in findings:
-            if (finding.id, str(finding)) not in known:
-                known.add((finding.id, str(finding)))
-                self.findings.append(finding)
-
-
-def append(call: Invocation, outcome: Outcome, *, rootful: bool, failed: bool = False) -> None:
-    """Write the line, if there is anything to say.
+def append(call: Invocation, outcome: Outcome, *, rootful: bool) -> None:
+    """Write the line, if there is anything to report.
 
     Arguments:
         call: the call that it is about.
         outcome: what came of it.
         rootful: whether we are the host's root (shim.host.identity).
-        failed: whether the create is refused.
     """
-    if not (outcome.changed or outcome.findings):
+    findings, decision = outcome.findings, outcome.decision
+    if not (outcome.changed or findings):
         return
-    path = find(rootful) if outcome.file is None else outcome.file
+    configured = decision.settings.log_file if decision else None
+    path = find(rootful) if configured is None else configured
     if not path:
         return
-    if outcome.file is None and not rootful:
+    if configured is None and not rootful:
         _make_directory(path.rpartition("/")[0])
+    plan = decision.plan if decision else None
     line = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "verb": call.verb,
         "id": call.id,
         "bundle": call.bundle,
-        "outcome": "failed" if failed else "injected" if outcome.changed else "unchanged",
-        "devices": outcome.devices,
-        "specs": list(dict.fromkeys(outcome.specs)),
+        "outcome": "failed" if outcome.refusal else "injected" if outcome.changed else "unchanged",
+        "devices": outcome.requests,
+        "specs": list(dict.fromkeys(origin["spec"] for origin in plan.origins)) if plan else [],
         "folded": [name for hook in outcome.folded for name in hook["names"]],
-        "findings": [finding.to_json() for finding in outcome.findings],
+        "findings": [finding.to_json() for finding in findings],
     }
     _append(path, fastjson.dumps(line))
 

@@ -22,10 +22,11 @@ from posix import _exit, read, write
 
 from shim.base import fastjson
 from shim.base.findings import CdiError, Finding, internal
-from shim.create import log, report
+from shim.create import changes, log, report
 from shim.create.bundle import decoded
 from shim.create.invocation import Invocation
-from shim.create.question import Question, with_changes
+from shim.create.outcome import Outcome
+from shim.create.question import Question
 from shim.create.recipe import decide
 from shim.create.world import World
 from shim.host import identity
@@ -50,23 +51,14 @@ def main(words: list[str]) -> NoReturn:
     if arguments:
         report.say("shim: hook precreate takes no arguments; see `shim hook precreate --help`")
         _exit(2)
-    outcome = log.Outcome()
     rootful = identity.is_rootful()
-    try:
-        try:
-            edited = _edit(Input(_read_all()), call, outcome, rootful)
-        except CdiError:
-            raise
-        except Exception as error:  # as in create
-            raise internal(error) from error
-    except CdiError as error:
-        outcome.add(error.findings)
-        log.append(call, outcome, rootful=rootful, failed=True)
-        report.fail(error, "", "text")
+    outcome, edited = _edit(call, rootful=rootful)
+    log.append(call, outcome, rootful=rootful)
+    if outcome.refusal:
+        report.fail(outcome.refusal, "", "text")
         _exit(1)
     for finding in outcome.findings:
         report.warn(finding)
-    log.append(call, outcome, rootful=rootful)
     _exit(_write_all(edited))
 
 
@@ -88,16 +80,23 @@ class Input:
             self.fault = str(error)
 
 
-def _edit(given: Input, call: Invocation, outcome: log.Outcome, rootful: bool) -> bytes:
-    """The bytes of the config with the devices that it asks for. Raises CdiError."""
-    world = World()
-    decision = decide(Question(call, given, rootful=rootful), world)
-    world.save()
-    outcome.take(decision)
-    if decision.refusal:
-        raise decision.refusal
-    outcome.changed = bool(decision.edits)
-    return fastjson.dumps(with_changes(given.config, decision.edits)).encode("ascii") if outcome.changed else given.raw
+def _edit(call: Invocation, *, rootful: bool) -> tuple[Outcome, bytes]:
+    """What comes of the config.json on standard input, and its bytes with the devices that it asks for."""
+    world, outcome = World(), Outcome()
+    try:
+        given = Input(_read_all())
+        decision = outcome.decision = decide(Question(call, given, rootful=rootful), world)
+        world.save()
+        outcome.refusal = decision.refusal
+        outcome.changed = bool(decision.edits)
+        if decision.edits:
+            return outcome, fastjson.dumps(changes.make(given.config, decision.edits)).encode("ascii")
+        return outcome, given.raw
+    except CdiError as error:
+        outcome.refusal = error
+    except Exception as error:  # as in create
+        outcome.refusal = internal(error)
+    return outcome, b""
 
 
 def _read_all() -> bytes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import posix
 
 from shim.base import fastjson
-from shim.cdi.edits import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,83 +173,3 @@ def _names(members: Json) -> list[str]:
 
 
 _FOLDED = {name.casefold(): name for name in _names(MEMBERS)}
-
-
-# --- what a decision changes --------------------------------------------------------------------------------------
-
-_EDITED = tuple(way for _, ways in KINDS.values() for way in ways)
-_HOOKS = ("hooks",)
-
-
-def changes(before: Json, after: Json) -> list[Json]:
-    """What tells two projections apart.
-
-    Arguments:
-        before: a question's config.
-        after: the same with devices.
-    Returns:
-        {"path": way to a member, "value": what it becomes}, without "value" for a member that goes.
-    """
-    found: list[Json] = []
-    is_new = before.get("process") is None and after.get("process") is not None
-    if is_new:  # as a whole: it holds what every process must have (shim.cdi.edits)
-        found.append({"path": ["process"], "value": after["process"]})
-    for way in _EDITED:
-        old, new = _at(before, way), _at(after, way)
-        if old is new or (is_new and way[0] == "process"):
-            continue
-        if way == _HOOKS and isinstance(old or {}, dict) and isinstance(new, dict):
-            found += _stages(old or {}, new)
-        elif old != new:
-            found.append({"path": list(way)} if new is _MISSING else {"path": list(way), "value": new})
-    return found
-
-
-def with_changes(config: Json, edits: list[Json]) -> Json:
-    """A config.json with the changes of a decision.
-
-    Arguments:
-        config: the decoded config.json; not changed, the result shares members with it.
-        edits: what `changes` gave.
-    """
-    result = dict(config)
-    copied: dict[tuple[str, ...], Json] = {(): result}
-    for edit in edits:
-        *way, name = edit["path"]
-        section = result
-        for depth, step in enumerate(way, 1):
-            key = tuple(way[:depth])
-            if key not in copied:
-                copied[key] = dict(section.get(step) or {})
-                section[step] = copied[key]
-            section = copied[key]
-        if "value" in edit:
-            section[name] = edit["value"]
-        else:
-            section.pop(name, None)
-    return result
-
-
-class _Missing:
-    """Stands for a member that is not there."""
-
-
-_MISSING = _Missing()
-
-
-def _at(config: Json, way: tuple[str, ...]) -> Any:
-    value: Any = config
-    for step in way:
-        value = value.get(step, _MISSING) if isinstance(value, dict) else _MISSING
-    return value
-
-
-def _stages(old: Json, new: Json) -> list[Json]:
-    """The changes of the hooks, a stage each: config.json may hold stages that no edit goes to."""
-    found: list[Json] = []
-    for stage in [*new, *(stage for stage in old if stage not in new)]:
-        if stage not in new:
-            found.append({"path": ["hooks", stage]})
-        elif old.get(stage) is not new[stage] and (stage not in old or old[stage] != new[stage]):
-            found.append({"path": ["hooks", stage], "value": new[stage]})
-    return found

@@ -3,9 +3,9 @@
     ask, resolve, rule, edit
 
 `decide` is the only place where these steps are put together. create carries its Decision out, precreate prints it,
-explain describes it. Whatever it wants to know of the host it asks the World, so that a decision can be made again from
-what was answered. Two rules govern every line: a container that asked for nothing never fails because of us, and one
-that asked never starts without.
+explain describes it. Whatever it needs to know of the host it asks the World, so that a decision can be made again from
+the answers. Two rules govern every line: a container that asked for nothing never fails because of us, and one that
+asked never starts without.
 
 Late imports, each in one place: the sources that an image can write to (where one is switched on, or the configuration
 is broken), which annotations count under CRI-O and podman (shim.create.annotation_requests), user namespaces (few
@@ -19,8 +19,7 @@ from shim.base.findings import CdiError, Finding, internal
 from shim.cdi import plan
 from shim.cdi.edits import has_user_namespace
 from shim.config.settings import OFF, Settings
-from shim.create import annotation_origin, annotation_requests, merge, request, rules
-from shim.create.question import changes
+from shim.create import annotation_origin, annotation_requests, changes, merge, request, rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.cdi.plan import Plan
-    from shim.create.image_requests import Heard
+    from shim.create.image_requests import ImageRequests
     from shim.create.question import Question
     from shim.create.world import Trace, World
 
@@ -36,42 +35,42 @@ if TYPE_CHECKING:
 
 
 class Decision:
-    """What becomes of a create: a plain value.
+    """What a container gets, and why: a plain value.
 
     Attributes:
         settings: the configuration that counts.
         unreadable: why the configuration does not count, None where it does.
         is_sandbox: it is a pod's sandbox, which is left alone.
-        wanted: qualified name -> who asks for it.
-        asked: the plan as the specs have it, None where nothing is asked for or a name cannot be resolved.
+        requests: qualified name -> what asks for it: "--device", "annotation KEY", "variable NAME", "mount PATH".
+        resolved: the plan as the specs have it, None where nothing is asked for or a name cannot be resolved.
         plan: the plan under create's rules, as it is injected; None where nothing is injected.
-        edits: what changes in config.json, see shim.create.question.changes.
+        edits: what changes in config.json, see shim.create.changes.
         folds: hooks of the plan whose work create may do itself.
         findings: warnings.
         refusal: why the container must not start, None where it may.
-        trace: what was asked about the host, with the answers (shim.create.world).
+        trace: the questions about the host, with their answers (shim.create.world).
     """
 
     __slots__ = (
-        "asked",
         "edits",
         "findings",
         "folds",
         "is_sandbox",
         "plan",
         "refusal",
+        "requests",
+        "resolved",
         "settings",
         "trace",
         "unreadable",
-        "wanted",
     )
 
     def __init__(self) -> None:
         self.settings = Settings()
         self.unreadable: CdiError | None = None
         self.is_sandbox = False
-        self.wanted: dict[str, str] = {}
-        self.asked: Plan | None = None
+        self.requests: dict[str, str] = {}
+        self.resolved: Plan | None = None
         self.plan: Plan | None = None
         self.edits: list[Json] = []
         self.folds: list[Json] = []
@@ -99,80 +98,81 @@ def decide(question: Question, world: World) -> Decision:
     """
     decision = Decision()
     try:
-        _decide(question, world, decision)
+        config = question.config
+        settings, decision.unreadable = world.settings()
+        decision.settings = settings
+        if question.fault:
+            if question.devices or _may_ask(question, settings):
+                raise _config_error(question, question.fault)
+            return decision  # the low-level runtime reports what is wrong with its bundle
+        caller = annotation_origin.Caller(world, precreate=question.verb == "precreate")
+        annotations = annotation_requests.find(config, question.id, settings, caller)
+        decision.is_sandbox = annotations.is_sandbox
+        if decision.is_sandbox:
+            return decision
+        decision.warn(annotations.findings)
+        if decision.unreadable:
+            from shim.create import unreadable  # late: the configuration is broken
+
+            decision.requests = unreadable.requests(
+                config, annotations.requests, question.devices, settings, decision.unreadable
+            )
+            if decision.requests:
+                raise decision.unreadable
+            _check_ignored(question, settings)
+            return decision
+        # Kept before anything else can fail: the container asks then
+        decision.requests = request.ask(
+            annotations.requests, question.devices, settings.annotation_prefixes, settings.default_kind
+        )
+        image = _ask_image(config, settings, decision.requests)
+        if image:
+            decision.warn(image.warnings)
+            decision.requests = {**decision.requests, **image.requests}
+        if not decision.requests:
+            _check_ignored(question, settings)
+            return decision
+        request.check(question, decision.requests)
+        names = list(decision.requests)
+        blocks = world.specs(names, image.driver_only if image else ())
+        decision.resolved = plan.complete(names, blocks, numbers=plan.DISK, lookup=world.node)
+        decision.plan = impose(decision.resolved, question, world)
+        decision.warn([*settings.warnings, *decision.plan.findings])
+        if question.unsure:
+            raise _config_error(question, question.unsure)
+        decision.edits = changes.between(config, _edit(question, decision.plan, world, image))
+        if settings.fold != OFF and question.verb != "restore":
+            decision.folds = _foldable(question, decision.plan, world, settings.fold)
     except CdiError as error:
         decision.refusal = error
-    except Exception as error:  # a defect, or a damaged module: who asks is refused
-        if not decision.wanted:
+    except Exception as error:  # a defect, or a damaged module: a container that asks is refused
+        if not decision.requests:
             raise
         decision.refusal = internal(error)
-    decision.trace = world.trace()
+    finally:
+        decision.trace = world.trace
     return decision
 
 
-def _decide(question: Question, world: World, decision: Decision) -> None:
-    found, decision.unreadable = world.settings()
-    decision.settings = found
-    if question.fault:
-        if question.devices or _may_ask(question, found):
-            raise _config_error(question, question.fault)
-        return  # the low-level runtime reports what is wrong with its bundle
-    caller = annotation_origin.Caller(world, precreate=question.verb == "precreate")
-    asked = annotation_requests.find(question.config, question.id, found, caller)
-    decision.is_sandbox = asked.is_sandbox
-    if decision.is_sandbox:
-        return
-    decision.warn(asked.findings)
-    if decision.unreadable:
-        from shim.create import unreadable  # late: the configuration is broken
-
-        decision.wanted = unreadable.requests(
-            question.config, asked.annotations, question.devices, found, decision.unreadable
-        )
-        if decision.wanted:
-            raise decision.unreadable
-        _check_ignored(question, found)
-        return
-    wanted = request.ask(asked.annotations, question.devices, found.annotation_prefixes, found.default_kind)
-    decision.wanted = wanted  # before anything else can fail: it is a request then
-    heard = _ask_image(question.config, found, wanted)
-    decision.warn(heard.warnings if heard else ())
-    if not wanted:
-        _check_ignored(question, found)
-        return
-    rules.check_call(question, wanted)
-    names = list(wanted)
-    blocks = world.specs(names, heard.driver_only if heard else ())
-    decision.asked = plan.complete(names, blocks, numbers=plan.DISK, lookup=world.node)
-    imposed = impose(decision.asked, question, world)
-    decision.warn([*found.warnings, *imposed.findings])
-    decision.plan = imposed
-    if question.unsure:
-        raise _config_error(question, question.unsure)
-    decision.edits = changes(question.config, _edit(question, imposed, world, heard))
-    if found.fold != OFF and question.verb != "restore":
-        decision.folds = _foldable(question, imposed, world, found.fold)
-
-
-def _may_ask(question: Question, found: Settings) -> bool:
+def _may_ask(question: Question, settings: Settings) -> bool:
     """Whether what of config.json is not in the question's config may hold a request."""
-    return any(needle in question.raw for needle in found.needles())
+    return any(needle in question.raw for needle in settings.needles())
 
 
-def _check_ignored(question: Question, found: Settings) -> None:
+def _check_ignored(question: Question, settings: Settings) -> None:
     """Refuse a container that asks for nothing here, where another reader of its config.json finds a request.
 
     Go merges two objects of one name, and takes `Annotations` for `annotations`. Raises CdiError (CONFIG_JSON).
     """
-    if not question.raw or not _may_ask(question, found):
+    if not question.raw or not _may_ask(question, settings):
         return
-    rules.check_spelling(question.misspelt)
+    request.check_spelling(question.misspelt)
     raise _config_error(question, f"{question.unsure}, and the one that does not count may ask for a device")
 
 
-def impose(asked: Plan, question: Question, world: World) -> Plan:
+def impose(resolved: Plan, question: Question, world: World) -> Plan:
     """A plan under the rules of create, and as it works in the container's user namespace. Raises CdiError."""
-    imposed, refused = rules.impose(asked, question.launcher, world, rootful=question.rootful, user=question.user)
+    imposed, refused = rules.impose(resolved, question.launcher, world, rootful=question.rootful, user=question.user)
     if not question.rootful or has_user_namespace(question.config):
         from shim.create import userns  # late: few containers have one
 
@@ -182,29 +182,29 @@ def impose(asked: Plan, question: Question, world: World) -> Plan:
     return imposed
 
 
-def has_hooks(made: Plan) -> bool:
+def has_hooks(plan: Plan) -> bool:
     """Whether a plan has hooks, which create may do itself."""
-    return any(origin["edits"].get("hooks") for origin in made.origins)
+    return any(origin["edits"].get("hooks") for origin in plan.origins)
 
 
-def _ask_image(config: Json, found: Settings, wanted: dict[str, str]) -> Heard | None:
-    """Add what the sources that an image can write to ask for; None where none is switched on."""
-    if found.environment == OFF and found.mounts == OFF:
+def _ask_image(config: Json, settings: Settings, requests: dict[str, str]) -> ImageRequests | None:
+    """What the sources ask for that an image can write to; None where none is switched on."""
+    if settings.environment == OFF and settings.mounts == OFF:
         return None
     from shim.create import image_requests  # late: most machines have switched none on
 
-    return image_requests.ask(config, found, wanted)
+    return image_requests.ask(config, settings, requests)
 
 
-def _edit(question: Question, imposed: Plan, world: World, heard: Heard | None) -> Json:
+def _edit(question: Question, imposed: Plan, world: World, image: ImageRequests | None) -> Json:
     """The question's config with the devices.
 
     A restored container gets none: what runs in it was not started with them, and its annotations come from the archive
     of the checkpoint, which anybody may have written (CVE-2026-53492).
     """
     edited = merge.add(imposed, question.config)
-    if heard:
-        heard.tidy(edited)
+    if image:
+        edited = image.without_repeats(edited)
     if any(origin["edits"].get("netDevices") for origin in imposed.origins):
         edited = _with_interfaces(edited, imposed, question, world)
     if question.verb == "restore" and edited != question.config and has_hooks(imposed):

@@ -37,13 +37,13 @@ from shim.host.identity import is_our_file, is_ours, make_directory, run_dir, sh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-    from shim.base.findings import Finding
     from shim.cdi.plan import Plan
     from shim.create.bundle import Bundle
     from shim.create.invocation import Invocation
+    from shim.create.recipe import Decision
 
     Json = dict[str, Any]
 
@@ -77,26 +77,23 @@ def directory() -> str:
 def write(
     place: str,
     call: Invocation,
-    wanted: dict[str, str],
-    plan: Plan,
+    decision: Decision,
     bundle: Bundle,
     edited: Json,
     folded: list[Json],
-    findings: Iterable[Finding] = (),
 ) -> None:
     """Leave a record of an injection, and clean up a little.
 
     Arguments:
         place: what directory() says; with "" nothing happens.
         call: who is created; nothing happens when it has no key.
-        wanted: qualified name -> who asks for it.
-        plan: what was injected.
+        decision: what was decided; nothing happens when it has no plan.
         bundle: the bundle, edited: its `config` is what it was before.
         edited: its config as it is.
-        folded: hooks of the plan that are not in it because they were done (shim.create.log.Outcome).
-        findings: warnings of the create, for `shim explain`.
+        folded: hooks of the plan that are not in it because they were done (shim.create.outcome.Outcome).
     """
-    if not place or not call.key:
+    plan = decision.plan
+    if not place or not call.key or not plan:
         return
     try:
         if not _make_directories(place):
@@ -108,10 +105,10 @@ def write(
             "id": call.id,
             "config": _absolute(call.config),
             "identity": list(bundle.identity),
-            "wanted": wanted,
+            "wanted": decision.requests,
             "origins": plan.origins,
             "folded": folded,
-            "findings": [finding.to_json() for finding in findings],
+            "findings": [finding.to_json() for finding in decision.findings],
             "env": _changes(plan, bundle.config, edited, read(place, call, bundle)),
         }
         own_bundle = _absolute(call.bundle)

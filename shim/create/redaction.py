@@ -21,7 +21,7 @@ from shim.base.paths import clean
 from shim.cdi.annotations import PREFIX
 from shim.config.settings import Settings
 from shim.create.annotation_origin import MANAGER
-from shim.create.annotation_requests import SANDBOX_KEYS
+from shim.create.annotation_requests import SANDBOX_KEYS, near_requests
 from shim.create.engine_annotations import OWN
 from shim.create.userns import KEEPS_GROUPS
 
@@ -70,13 +70,13 @@ def shape(decision: Decision) -> Any:
         [(origin["device"], {kind: len(items) for kind, items in origin["edits"].items()}) for origin in plan.origins]
         if plan
         else None
-        for plan in (decision.asked, decision.plan)
+        for plan in (decision.resolved, decision.plan)
     ]
     edits = [
         (edit["path"], len(edit["value"]) if isinstance(edit.get("value"), list) else 0) for edit in decision.edits
     ]
     ids = [[finding.id for finding in findings] for findings in (decision.findings, refusal)]
-    return decision.is_sandbox, list(decision.wanted.items()), plans, edits, len(decision.folds), ids
+    return decision.is_sandbox, list(decision.requests.items()), plans, edits, len(decision.folds), ids
 
 
 class _Redaction:
@@ -173,7 +173,11 @@ class _Redaction:
         """The config of a question."""
         redacted: Json = self.value(config)
         if isinstance(annotations := config.get("annotations"), dict):
-            redacted["annotations"] = {name: self.annotation(name, value) for name, value in annotations.items()}
+            requests = {name: value for name, value in annotations.items() if name.startswith(self._prefixes)}
+            kept = _READ_ANNOTATIONS | {*requests, *near_requests(annotations, requests, self._prefixes)}
+            redacted["annotations"] = {
+                name: value if name in kept else self.annotation(name, value) for name, value in annotations.items()
+            }
         process = config.get("process")
         if isinstance(process, dict) and isinstance(process.get("env"), list):
             redacted["process"]["env"] = [self.variable(entry) for entry in process["env"]]
@@ -185,11 +189,10 @@ class _Redaction:
         return redacted
 
     def annotation(self, name: str, value: Any) -> Any:
-        """The value of an annotation."""
+        """The value of an annotation that asks for nothing."""
         if name == OWN:
             return self._own(value)
-        keeps = name in _READ_ANNOTATIONS or name.startswith(self._prefixes)
-        return value if keeps or not isinstance(value, str) else self.word(value)
+        return self.word(value) if isinstance(value, str) else value
 
     def _own(self, value: Any) -> Any:
         """CRI-O's annotations of a container alone, a JSON object in a text: those that ask."""

@@ -1,19 +1,32 @@
-"""Request: which devices are asked for, and who asks. HOT.
+"""Request: which devices are asked for, and by what. HOT.
 
-A request is not authority: it only says what is wanted. Sources are merged in a fixed order (command line, then
-annotations by key), names that were already asked for are dropped, and the first to ask keeps the credit.
+A request is not authority: it only names what is wanted. Sources are merged in a fixed order (command line, then
+annotations by key); a name that was asked for already is dropped, so the first source is the one that is reported.
+
+Requests that cannot be trusted or understood are refused:
+
+    names     more than 128, or one of more than 256 letters
+    config    a working directory below /proc, where a leaked descriptor leads out of the container (CVE-2024-21626); a
+              member that differs from one that we edit by the case of its letters only: Go would read both
+    options   one in front of the verb that is unknown, so that the verb is not certain
 """
 
 from __future__ import annotations
 
 from shim.base.findings import CdiError, Finding
+from shim.base.paths import clean
 from shim.cdi import names
 from shim.cdi.annotations import parse as parse_annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from typing import Any
+
+    from shim.create.question import Question
+
+MAX_NAMES = 128
+MAX_NAME = 256  # letters
 
 
 def ask(
@@ -52,3 +65,64 @@ def _qualified(option: str, default_kind: str) -> str:
     except names.BadName as bad:
         raise CdiError([Finding("DEVICE_NAME", f"--device {option}: {bad}", rule=bad.rule)]) from None
     return name
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def check(question: Question, requests: Collection[str]) -> None:
+    """Refuse a create that asks for devices in a way that cannot be trusted or understood.
+
+    Arguments:
+        question: the create.
+        requests: the qualified names asked for.
+    Raises:
+        CdiError: OPTION_UNKNOWN, REQUEST_LIMIT, CWD_FORBIDDEN or CONFIG_JSON.
+    """
+    if question.unknown:
+        text = f"{question.unknown} in front of the verb is unknown, so the command line is not certain"
+        raise CdiError([Finding("OPTION_UNKNOWN", text)])
+    check_names(requests)
+    check_spelling(question.misspelt)
+    check_cwd(question.config)
+
+
+def check_names(requests: Collection[str]) -> None:
+    """Refuse more names, or longer ones, than any use needs. Raises CdiError (REQUEST_LIMIT)."""
+    if len(requests) > MAX_NAMES:
+        text = f"{len(requests)} devices are asked for, at most {MAX_NAMES} are given"
+        raise CdiError([Finding("REQUEST_LIMIT", text)])
+    for name in requests:
+        if len(name) > MAX_NAME:
+            text = f"the name {name[:64]}... has {len(name)} letters, at most {MAX_NAME} are taken"
+            raise CdiError([Finding("REQUEST_LIMIT", text, "give the device a shorter name in its spec")])
+
+
+def check_spelling(misspelt: Collection[tuple[str, str, str]]) -> None:
+    """Refuse a config.json that readers understand differently. Raises CdiError (CONFIG_JSON).
+
+    Arguments:
+        misspelt: of a Question.
+    """
+    for where, name, member in misspelt:
+        text = f"config.json: {where or 'the top level'} has {name!r}, which some readers take for {member}"
+        raise CdiError([Finding("CONFIG_JSON", text, rule="spelling")])
+
+
+def check_cwd(config: dict[str, Any]) -> None:
+    """Refuse a config.json whose process may start in a directory of the host. Raises CdiError (CWD_FORBIDDEN)."""
+    process = config.get("process")
+    cwd = process.get("cwd") if isinstance(process, dict) else None
+    if isinstance(cwd, str) and _passes_through_proc(cwd):
+        text = f"the working directory {cwd} of the container lies below /proc: it could be a directory of the host"
+        raise CdiError([Finding("CWD_FORBIDDEN", text)])
+
+
+def _passes_through_proc(path: str) -> bool:
+    """Whether any prefix of the path is below /proc: `..` behind a link of /proc can lead anywhere."""
+    here = ""
+    for part in path.split("/"):
+        here = clean(f"/{here}/{part}")
+        if here.startswith("/proc/"):
+            return True
+    return False

@@ -3,9 +3,6 @@
 A spec is root's word, so the library takes whatever the specification allows. The create path runs as root under every
 container, and lays these rules over it:
 
-    requests  at most 128 names of at most 256 letters.
-    config    no working directory below /proc, where a leaked descriptor leads out of the container (CVE-2024-21626);
-              no member that differs from one that we edit by the case of its letters only: Go would read both.
     targets   nodes and mounts lie at an absolute path without `..`, not at `/`, and not in /proc or /sys.
     mounts    no propagation back to the host, and no option with a comma in it, which mount(2) would read as several.
               A mount of a path of the host gets `rbind` where its options do not say bind, and its source must exist.
@@ -19,86 +16,19 @@ Source: OCI runtime specification, "POSIX-platform Hooks"; runc hands a hook wit
 
 from __future__ import annotations
 
-from shim.base.findings import CdiError, Finding
+from shim.base.findings import Finding
 from shim.base.paths import clean, reason
 from shim.cdi import edits
 from shim.cdi.plan import Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from typing import Any
 
-    from shim.create.question import Question
     from shim.create.world import World
     from shim.host.trust import Trust
 
     Json = dict[str, Any]
-
-MAX_NAMES = 128
-MAX_NAME = 256  # letters
-
-# --- requests and config.json ---------------------------------------------------------------------------------------
-
-
-def check_call(question: Question, names: Collection[str]) -> None:
-    """Refuse a create that asks for devices in a way that cannot be trusted or understood.
-
-    Arguments:
-        question: the create.
-        names: the qualified names asked for.
-    Raises:
-        CdiError: OPTION_UNKNOWN, REQUEST_LIMIT, CWD_FORBIDDEN or CONFIG_JSON.
-    """
-    if question.unknown:
-        text = f"{question.unknown} in front of the verb is unknown, so the command line is not certain"
-        raise CdiError([Finding("OPTION_UNKNOWN", text)])
-    check_names(names)
-    check_spelling(question.misspelt)
-    check_cwd(question.config)
-
-
-def check_names(names: Collection[str]) -> None:
-    """Refuse requests beyond any use. Raises CdiError (REQUEST_LIMIT)."""
-    if len(names) > MAX_NAMES:
-        raise CdiError([Finding("REQUEST_LIMIT", f"{len(names)} devices are asked for, at most {MAX_NAMES} are given")])
-    for name in names:
-        if len(name) > MAX_NAME:
-            text = f"the name {name[:64]}... has {len(name)} letters, at most {MAX_NAME} are taken"
-            raise CdiError([Finding("REQUEST_LIMIT", text, "give the device a shorter name in its spec")])
-
-
-def check_spelling(misspelt: Collection[tuple[str, str, str]]) -> None:
-    """Refuse a config.json that readers understand differently. Raises CdiError (CONFIG_JSON).
-
-    Arguments:
-        misspelt: of a Question.
-    """
-    for where, name, member in misspelt:
-        text = f"config.json: {where or 'the top level'} has {name!r}, which some readers take for {member}"
-        raise CdiError([Finding("CONFIG_JSON", text, rule="spelling")])
-
-
-def check_cwd(config: Json) -> None:
-    """Refuse a config.json whose process may start in a directory of the host. Raises CdiError (CWD_FORBIDDEN)."""
-    process = config.get("process")
-    cwd = process.get("cwd") if isinstance(process, dict) else None
-    if isinstance(cwd, str) and _passes_through_proc(cwd):
-        text = f"the working directory {cwd} of the container lies below /proc: it could be a directory of the host"
-        raise CdiError([Finding("CWD_FORBIDDEN", text)])
-
-
-def _passes_through_proc(path: str) -> bool:
-    """Whether any step of the way lies below /proc. A `..` behind a link of /proc leads anywhere."""
-    here = ""
-    for part in path.split("/"):
-        here = clean(f"/{here}/{part}")
-        if here.startswith("/proc/"):
-            return True
-    return False
-
-
-# --- plans ----------------------------------------------------------------------------------------------------------
 
 
 def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int) -> tuple[Plan, list[Finding]]:

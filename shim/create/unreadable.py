@@ -73,10 +73,9 @@ def requests(
     """
     try:
         wanted = request.ask(annotations, options, widest.annotation_prefixes, widest.default_kind)
-        image_requests.ask(config, widest, wanted)
+        return {**wanted, **image_requests.ask(config, widest, wanted).requests}
     except CdiError:
         raise error from None
-    return wanted
 
 
 def _last(look: World) -> Settings | None:

@@ -213,6 +213,7 @@ class World:
 
     # --- the trace ----------------------------------------------------------------------------------------------------
 
+    @property
     def trace(self) -> Trace:
         """Each question that was asked, its argument, and the answer, in the order of asking."""
         return [(kind, argument, answer) for (kind, argument), answer in self._answers.items()]

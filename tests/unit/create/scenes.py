@@ -255,6 +255,11 @@ CASES: dict[str, Case] = {
     "an unknown option, and no request": Case({}, unknown="--new"),
     "a misspelt member, and no request": Case({"Process": {}}),
     "restore, and no request": Case({}, verb="restore"),
+    "an annotation that nearly asks": Case({"annotations": {"CDI.k8s.io/x": f"{KIND}=0"}}, ids="ANNOTATION_NEAR"),
+    "a name twice, one of which asks": Case(
+        '{"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}, "annotations": {}}', ids="CONFIG_JSON"
+    ),
+    "a misspelt member that asks": Case({"Annotations": {"cdi.k8s.io/x": f"{KIND}=0"}}, ids="CONFIG_JSON"),
     # sandboxes
     "a sandbox of containerd": Case(_annotated(_SANDBOX)),
     "a sandbox of CRI-O": Case(_annotated(_CRIO_SANDBOX), **_CRIO),

@@ -21,8 +21,7 @@ import pytest
 from unit.create.scenes import CASES, Case, Scene, asking, variables
 
 from shim import cli
-from shim.create import log
-from shim.create.question import with_changes
+from shim.create import changes, log
 from shim.host import identity
 
 Json = dict[str, Any]
@@ -181,10 +180,10 @@ def _check(scene: Scene, name: str, bundles: Bundles, explain: Explain) -> None:
     report = scene.directory / "report.json"
     assert explain(scene, "--report", str(report)) == (code, explained)
     decision = json.loads(report.read_text())["decision"]
-    assert decision["wanted"] == {one["name"]: one["source"] for one in explained["devices"]}
+    assert decision["requests"] == {one["name"]: one["source"] for one in explained["devices"]}
     expected = _decoded(before)
     if decision["edits"]:
-        expected = with_changes(expected, decision["edits"])
+        expected = changes.make(expected, decision["edits"])
 
     created = bundles.create(scene)
     asks = bool(explained["devices"] or created.refused)

@@ -38,4 +38,4 @@ def test_b14_an_annotation_that_nearly_asks_is_named(
     found = annotation_requests.find({"annotations": annotations}, "c1", Settings(), caller)
     assert [finding.id for finding in found.findings] == (["ANNOTATION_NEAR"] if told else [])
     assert told in "".join(map(str, found.findings))
-    assert found.annotations == {key: value for key, value in annotations.items() if key == "cdi.k8s.io/x"}
+    assert found.requests == {key: value for key, value in annotations.items() if key == "cdi.k8s.io/x"}

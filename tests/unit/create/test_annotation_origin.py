@@ -115,7 +115,7 @@ def test_the_variable_is_read_from_the_environment_of_the_process() -> None:
 def test_podman_is_not_asked_for_where_nothing_asks_for_a_device() -> None:
     """The files of /proc and the records are read for a request only."""
     found = requests({MANAGER: "libpod"}, CLIENT_CALLER)
-    assert (found.annotations, found.origin, found.findings) == ({}, None, [])
+    assert (found.requests, found.findings) == ({}, [])
 
 
 # --- which podman -------------------------------------------------------------------------------------------------
@@ -382,13 +382,13 @@ OWN_CASES: dict[str, tuple[Any, dict[str, str], list[str]]] = {
 def test_under_crio_counts_what_the_container_itself_has(own: Any, asking: dict[str, str], counts: list[str]) -> None:
     annotations = {**asking, **({} if own is None else {OWN: own})}
     found = requests(annotations, CRIO_CALLER)
-    assert list(found.annotations) == counts
+    assert list(found.requests) == counts
     ignored = [key for key in asking if key not in counts]
     assert [finding.id for finding in found.findings] == (["REQUEST_IGNORED"] if ignored else [])
     for finding in found.findings:
         assert all(key in finding.text for key in ignored)
         assert 'pod-annotations = "any"' in finding.remedy
-    assert requests(annotations, CRIO_CALLER, pod_annotations=ANY).annotations == asking, "positive control"
+    assert requests(annotations, CRIO_CALLER, pod_annotations=ANY).requests == asking, "positive control"
 
 
 def test_a_request_of_the_container_that_config_json_does_not_have_is_not_lost() -> None:
@@ -410,23 +410,23 @@ def test_with_an_old_podman_a_container_that_asks_by_annotation_is_refused() -> 
 
 def test_the_configuration_can_ignore_or_take_them() -> None:
     found = requests({MANAGER: "libpod", KEY: NAME}, OLD, podman_annotations=IGNORE)
-    assert found.annotations == {}
+    assert found.requests == {}
     assert [finding.id for finding in found.findings] == ["REQUEST_IGNORED"]
     assert KEY in found.findings[0].text
     found = requests({MANAGER: "libpod", KEY: NAME}, OLD, podman_annotations=ANY)
-    assert (found.annotations, found.findings) == ({KEY: NAME}, [])
+    assert (found.requests, found.findings) == ({KEY: NAME}, [])
 
 
 def test_with_a_new_podman_they_are_the_clients() -> None:
     found = requests({MANAGER: "libpod", KEY: NAME}, NEW)
-    assert (found.annotations, found.findings) == ({KEY: NAME}, [])
+    assert (found.requests, found.findings) == ({KEY: NAME}, [])
 
 
 def test_a_key_under_which_nerdctl_copies_labels_of_images_is_refused() -> None:
     """nerdctl 2 hands on each label whose key holds `nerdctl/`, and a key that begins as a request may hold it."""
     text, remedy = refused({KEY: NAME, "cdi.k8s.io/nerdctl/x": NAME}, CLIENT_CALLER)
     assert (KEY in text, "cdi.k8s.io/nerdctl/x" in text, "nerdctl/" in remedy) == (False, True, True)
-    assert requests({KEY: NAME, "nerdctl/name": "x"}, CLIENT_CALLER).annotations == {KEY: NAME}
+    assert requests({KEY: NAME, "nerdctl/name": "x"}, CLIENT_CALLER).requests == {KEY: NAME}
 
 
 def test_a_long_list_of_requests_makes_a_short_text() -> None:
@@ -439,7 +439,7 @@ def test_a_long_list_of_requests_makes_a_short_text() -> None:
 def test_without_a_request_there_is_nothing_to_say(annotations: Any) -> None:
     for one in (CLIENT_CALLER, CRIO_CALLER, Caller(Host(), precreate=True)):
         found = requests(annotations, one)
-        assert (found.is_sandbox, found.annotations, found.findings) == (False, {}, [])
+        assert (found.is_sandbox, found.requests, found.findings) == (False, {}, [])
 
 
 def test_the_origin_says_what_it_goes_by() -> None:

@@ -121,13 +121,14 @@ def test_a_text_that_could_not_be_decoded_keeps_only_the_words_that_ask(explaine
 def test_a_decision_that_depends_on_what_is_replaced_is_not_saved(
     explained: Explained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None is known that does; one is made up here: the annotation that asks is replaced, too."""
+    """None is known that does; two are made up here: no annotation is left, or another one."""
     _, explanation = explained(Case(asking("0")))
-    monkeypatch.setattr("shim.create.redaction.PREFIX", "x")
-    monkeypatch.setattr("shim.create.redaction._Redaction.annotation", lambda *_: "a.example/b=c")
-    with pytest.raises(CdiError) as raised:
-        bug_report.make(explanation, private=True)
-    assert [finding.id for finding in raised.value.findings] == ["REPORT_PRIVATE"]
+    for kept in ({}, {"cdi.k8s.io/x": "a.example/b=c"}):
+        config = {"annotations": kept}
+        monkeypatch.setattr("shim.create.redaction._Redaction.config", lambda *_, config=config: config)
+        with pytest.raises(CdiError) as raised:
+            bug_report.make(explanation, private=True)
+        assert [finding.id for finding in raised.value.findings] == ["REPORT_PRIVATE"]
 
 
 # --- other versions ---------------------------------------------------------------------------------------------------
@@ -148,13 +149,13 @@ def _replayed(report: Json, directory: Path) -> bug_report.Replay:
 def test_each_member_that_this_version_decides_otherwise_is_named(explained: Explained, trusted_path: Path) -> None:
     report = _report(explained)
     report["version"] = "0.0.1"
-    report["decision"]["wanted"] = {f"{KIND}=foreign": "--device"}
+    report["decision"]["requests"] = {f"{KIND}=foreign": "--device"}
     report["decision"]["edits"].pop()
     report["decision"]["folds"] = [{"path": "/x"}]
     del report["decision"]["sandbox"]
     replay = _replayed(report, trusted_path)
     assert {member: (old, new) for member, old, new in replay.differences if not member.startswith("edits")} == {
-        f"wanted.{KIND}=foreign": ('"--device"', '"annotation cdi.k8s.io/x"'),
+        f"requests.{KIND}=foreign": ('"--device"', '"annotation cdi.k8s.io/x"'),
         "folds[0]": ('{"path": "/x"}', ""),
         "sandbox": ("", "false"),
     }

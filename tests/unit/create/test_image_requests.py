@@ -39,9 +39,8 @@ def _privileged(config: Json) -> Json:
 
 
 def _ask(config: Json, settings: Settings, wanted: dict[str, str] | None = None) -> dict[str, str]:
-    found = dict(wanted or {})
-    image_requests.ask(config, settings, found)
-    return found
+    earlier = wanted or {}
+    return {**earlier, **image_requests.ask(config, settings, earlier).requests}
 
 
 # --- what a variable means ---
@@ -222,7 +221,7 @@ def test_a_config_of_another_shape_asks_for_nothing(config: Any) -> None:
     """What is wrong with it is for the low-level runtime to say."""
     assert _ask(config, _settings()) == {}
     assert not image_requests.is_privileged(config)
-    assert image_requests.unheard(config, Settings()) == []
+    assert image_requests.ignored_requests(config, Settings()) == []
 
 
 JSON = st.recursive(
@@ -247,7 +246,7 @@ def test_no_shape_of_a_config_makes_it_fall_over(config: Json) -> None:
         _ask(config, _settings(environment=PRIVILEGED))
     except CdiError as error:
         assert error.findings[0].id == "SOURCE_VALUE"
-    image_requests.unheard(config, Settings())
+    image_requests.ignored_requests(config, Settings())
 
 
 # --- who may ask (S09) ---
@@ -276,11 +275,10 @@ def test_s09_only_a_privileged_container_asks_unless_the_configuration_says_any(
 
 
 def test_s09_an_unprivileged_container_starts_without_and_a_warning_says_why_and_what_to_do() -> None:
-    wanted: dict[str, str] = {}
-    heard = image_requests.ask(ASKING, _settings(PRIVILEGED, PRIVILEGED), wanted)
-    assert wanted == {}
-    assert [(finding.id, finding.level) for finding in heard.warnings] == [("SOURCE_UNPRIVILEGED", "WARNING")] * 2
-    for finding, key, name in zip(heard.warnings, ("mounts", "environment"), ("0", "all"), strict=True):
+    found = image_requests.ask(ASKING, _settings(PRIVILEGED, PRIVILEGED), ())
+    assert found.requests == {}
+    assert [(finding.id, finding.level) for finding in found.warnings] == [("SOURCE_UNPRIVILEGED", "WARNING")] * 2
+    for finding, key, name in zip(found.warnings, ("mounts", "environment"), ("0", "all"), strict=True):
         assert f"{GPU}{name}" in str(finding)
         assert "CAP_SYS_ADMIN" in str(finding)
         assert f'sources.{key} to "any"' in finding.remedy
@@ -288,10 +286,9 @@ def test_s09_an_unprivileged_container_starts_without_and_a_warning_says_why_and
 
 
 def test_s09_a_value_of_nonsense_in_a_container_that_may_not_ask_stops_nobody() -> None:
-    wanted: dict[str, str] = {}
-    heard = image_requests.ask(_config("NVIDIA_VISIBLE_DEVICES=$(id)"), _settings(PRIVILEGED), wanted)
-    assert wanted == {}
-    assert "$(id)" in str(heard.warnings[0])
+    found = image_requests.ask(_config("NVIDIA_VISIBLE_DEVICES=$(id)"), _settings(PRIVILEGED), ())
+    assert found.requests == {}
+    assert "$(id)" in str(found.warnings[0])
 
 
 @pytest.mark.parametrize("value", ["void", ""])
@@ -326,7 +323,7 @@ def test_s20_s22_labels_env_and_other_annotations_of_an_image_are_no_request_unl
 
 
 def test_a_source_that_is_off_and_would_have_matched_is_told_with_both_remedies() -> None:
-    found = image_requests.unheard(ASKING, Settings())
+    found = image_requests.ignored_requests(ASKING, Settings())
     assert [(finding.id, finding.level) for finding in found] == [("SOURCE_OFF", "NOTE")] * 2
     assert [str(finding).partition(",")[0] for finding in found] == [
         f"the mount list asks for {GPU}0",
@@ -339,22 +336,22 @@ def test_a_source_that_is_off_and_would_have_matched_is_told_with_both_remedies(
 
 
 def test_a_source_that_counts_is_not_told() -> None:
-    assert image_requests.unheard(ASKING, _settings()) == []
-    assert image_requests.unheard(_privileged(ASKING), _settings(PRIVILEGED, PRIVILEGED)) == []
-    found = image_requests.unheard(ASKING, _settings(PRIVILEGED, PRIVILEGED))
+    assert image_requests.ignored_requests(ASKING, _settings()) == []
+    assert image_requests.ignored_requests(_privileged(ASKING), _settings(PRIVILEGED, PRIVILEGED)) == []
+    found = image_requests.ignored_requests(ASKING, _settings(PRIVILEGED, PRIVILEGED))
     assert {finding.id for finding in found} == {"SOURCE_UNPRIVILEGED"}
 
 
 def test_a_variable_that_the_configuration_leaves_out_is_told() -> None:
     settings = _settings(variables={"NVIDIA_VISIBLE_DEVICES": "nvidia.com/gpu"})
-    [finding] = image_requests.unheard(_config("AMD_VISIBLE_DEVICES=0-7"), settings)
+    [finding] = image_requests.ignored_requests(_config("AMD_VISIBLE_DEVICES=0-7"), settings)
     assert f"{AMD}0, {AMD}1, {AMD}2, {AMD}3 and 4 more" in str(finding)
     assert "sources.variables" in finding.remedy
 
 
 def test_looking_changes_nothing() -> None:
     before = json.dumps(ASKING)
-    image_requests.unheard(ASKING, Settings())
+    image_requests.ignored_requests(ASKING, Settings())
     _ask(ASKING, _settings())
     assert json.dumps(ASKING) == before
 
@@ -398,16 +395,12 @@ def test_none_is_marked_as_the_driver_alone_unless_somebody_asked_for_it_by_name
 
 def test_a_variable_that_asked_stands_in_the_environment_once() -> None:
     config = _config("NVIDIA_VISIBLE_DEVICES=1", "A=1", "NVIDIA_VISIBLE_DEVICES=0", "A=2")
-    heard = image_requests.ask(config, _settings(), {})
     before = json.dumps(config)
-    edited = dict(config)
-    heard.tidy(edited)
+    edited = image_requests.ask(config, _settings(), ()).without_repeats(config)
     assert edited["process"]["env"] == ["PATH=/bin", "A=1", "NVIDIA_VISIBLE_DEVICES=0", "A=2"]
     assert json.dumps(config) == before
 
 
 def test_an_environment_that_did_not_ask_is_left_alone() -> None:
     config = _config("A=1", "A=2", mounts=[_mount("0")])
-    edited = dict(config)
-    image_requests.ask(config, _settings(), {}).tidy(edited)
-    assert edited == config
+    assert image_requests.ask(config, _settings(), ()).without_repeats(config) is config

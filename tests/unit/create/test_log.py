@@ -11,22 +11,26 @@ from typing import Any
 
 import pytest
 
-from shim.base.findings import Finding
+from shim.base.findings import CdiError, Finding
+from shim.cdi.plan import Plan
 from shim.create import log
 from shim.create.invocation import Invocation
+from shim.create.outcome import Outcome
+from shim.create.recipe import Decision
 
 
 def _call() -> Invocation:
     return Invocation(["low=/bin/true", "name=shim", "self=/x", "verb=create", "bundle=/b", "id=c1", "--", "true"])
 
 
-def _outcome(file: Path | str | None, *findings: Finding, changed: bool = True) -> log.Outcome:
-    outcome = log.Outcome()
-    outcome.file = None if file is None else str(file)
-    outcome.devices = {"v.example/c=d": "annotation cdi.k8s.io/x"}
-    outcome.specs = ["/etc/cdi/a.json", "/etc/cdi/a.json", "/etc/cdi/b.json"]
-    outcome.add(findings)
-    outcome.changed = changed
+def _outcome(file: Path | str | None, *findings: Finding, changed: bool = True) -> Outcome:
+    outcome, decision = Outcome(), Decision()
+    decision.settings.log_file = None if file is None else str(file)
+    decision.requests = {"v.example/c=d": "annotation cdi.k8s.io/x"}
+    origins = [{"spec": f"/etc/cdi/{name}.json", "device": "d", "edits": {}} for name in ("a", "a", "b")]
+    decision.plan = Plan(["v.example/c=d"], origins)
+    decision.warn(findings)
+    outcome.decision, outcome.changed = decision, changed
     return outcome
 
 
@@ -67,7 +71,9 @@ def test_lines_are_appended(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text('{"old": 1}\n')
     log.append(_call(), _outcome(path), rootful=True)
-    log.append(_call(), _outcome(path, Finding("CONFIG_WRITE", "x"), changed=False), rootful=True, failed=True)
+    failed = _outcome(path, changed=False)
+    failed.refusal = CdiError([Finding("CONFIG_WRITE", "x")])
+    log.append(_call(), failed, rootful=True)
     log.append(_call(), _outcome(path, Finding("DEVNUM_STALE", "x"), changed=False), rootful=True)
     assert [line.get("outcome") for line in _lines(path)] == [None, "injected", "failed", "unchanged"]
 
@@ -79,12 +85,13 @@ def test_a_create_that_changed_nothing_and_warned_of_nothing_leaves_no_line(tmp_
 
 def test_no_name_can_write_a_line_of_its_own(tmp_path: Path) -> None:
     outcome = _outcome(tmp_path / "log")
-    outcome.devices = {'v.example/c=d"}\n{"outcome": "injected': "annotation \r\n\x1b[2J\u2028"}
+    assert outcome.decision
+    outcome.decision.requests = {'v.example/c=d"}\n{"outcome": "injected': "annotation \r\n\x1b[2J\u2028"}
     log.append(_call(), outcome, rootful=True)
     text = (tmp_path / "log").read_text()
     assert text.count("\n") == 1
     assert text.rstrip("\n").isprintable()
-    assert _lines(tmp_path / "log")[0]["devices"] == outcome.devices
+    assert _lines(tmp_path / "log")[0]["devices"] == outcome.requests
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

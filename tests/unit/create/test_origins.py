@@ -78,9 +78,8 @@ def wanted(engine: Engine, config: Json, *devices: str, **settings: str) -> dict
     asked = find(config, ID, chosen, engine.caller)
     assert not asked.is_sandbox
     assert {finding.id for finding in asked.findings} <= {"REQUEST_IGNORED"}
-    found = request.ask(asked.annotations, devices, chosen.annotation_prefixes, chosen.default_kind)
-    image_requests.ask(config, chosen, found)
-    return found
+    found = request.ask(asked.requests, devices, chosen.annotation_prefixes, chosen.default_kind)
+    return {**found, **image_requests.ask(config, chosen, found).requests}
 
 
 OLD = (PODMAN_UNKNOWN, "/usr/bin/podman is podman 4.3.1", "the ways that remain")

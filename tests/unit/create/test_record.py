@@ -19,6 +19,7 @@ from shim.cdi.plan import Plan
 from shim.create import exec_env, record
 from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
+from shim.create.recipe import Decision
 
 Json = dict[str, Any]
 
@@ -95,8 +96,9 @@ class Container:
         bundle = Bundle(str(self.config))
         edited = _with(bundle.config, env)
         assert edited == bundle.config or bundle.put(edited)
-        wanted = {"v.example/c=d": "--device"}
-        record.write(self.place, call or self.call(), wanted, plan, bundle, edited, [])
+        decision = Decision()
+        decision.plan, decision.requests = plan, {"v.example/c=d": "--device"}
+        record.write(self.place, call or self.call(), decision, bundle, edited, [])
 
     def exec(self, env: object, call: Invocation | None = None) -> object:
         """The environment of a process file after exec."""

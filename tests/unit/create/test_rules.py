@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
 from shim.create import rules
-from shim.create.invocation import Invocation
-from shim.create.precreate import Input
-from shim.create.question import Question
 from shim.create.world import World
 
 SPEC = "/etc/cdi/acme.yaml"
@@ -38,85 +33,6 @@ def _refusal(edits: dict[str, Any]) -> tuple[str, str]:
     _, [finding] = rules.impose(_plan(edits), LAUNCHER, World(), rootful=True, user=0)
     assert finding.path == SPEC
     return finding.id, str(finding)
-
-
-# --- requests -------------------------------------------------------------------------------------------------------
-
-
-def test_as_many_names_as_permitted_of_the_longest_length_are_taken() -> None:
-    rules.check_names([f"{number:0256}" for number in range(128)])
-
-
-@pytest.mark.parametrize(
-    ("names", "told"),
-    [
-        pytest.param([str(number) for number in range(129)], "129 devices", id="one device too many"),
-        pytest.param(["acme.example/gpu=" + "x" * 240], "257 letters", id="one letter too many"),
-    ],
-)
-def test_requests_beyond_any_use_are_refused(names: list[str], told: str) -> None:
-    with pytest.raises(CdiError, match=told) as caught:
-        rules.check_names(names)
-    assert caught.value.findings[0].id == "REQUEST_LIMIT"
-    assert ("shorter name" in caught.value.findings[0].remedy) == (len(names) == 1), "fewer devices do not shorten one"
-
-
-# --- config.json ----------------------------------------------------------------------------------------------------
-
-BAD_CWDS = {
-    "a descriptor": "/proc/self/fd/7",
-    "a descriptor behind needless slashes": "//proc/./self/fd/7/",
-    "what lies behind a descriptor": "/proc/self/fd/7/../../../tmp",
-    "a way round": "/tmp/../proc/self/cwd",
-    "above the root and back": "/../proc/1/root",
-    "any file there": "/proc/sys",
-}
-
-
-@pytest.mark.parametrize("cwd", BAD_CWDS.values(), ids=BAD_CWDS.keys())
-def test_a_working_directory_below_proc_is_refused(cwd: str) -> None:
-    with pytest.raises(CdiError) as caught:
-        rules.check_cwd({"process": {"cwd": cwd}})
-    assert caught.value.findings[0].id == "CWD_FORBIDDEN"
-
-
-@pytest.mark.parametrize("cwd", ["/", "/proc", "/work/proc/self", "/process/self", "", None, 7])
-def test_other_working_directories_are_not_our_business(cwd: object) -> None:
-    rules.check_cwd({"process": {"cwd": cwd}})
-
-
-def _misspelt(config: dict[str, Any]) -> list[tuple[str, str, str]]:
-    call = Invocation(["low=/bin/true", "name=shim", "self=/x", "verb=create", "--"])
-    return Question(call, Input(json.dumps(config).encode()), rootful=True).misspelt
-
-
-ODD_SPELLINGS: dict[str, dict[str, Any]] = {
-    "a second process": {"process": {}, "Process": {"env": ["A=1"]}},
-    "the only mounts": {"MOUNTS": []},
-    "hooks with a long s": {"hook\u017f": {}},
-    "in process": {"process": {"Env": []}},
-    "in the user": {"process": {"user": {"AdditionalGids": [1]}}},
-    "in linux": {"linux": {"Devices": []}},
-    "in the resources": {"linux": {"resources": {"DEVICES": []}}},
-    "a hook stage": {"hooks": {"createcontainer": []}},
-    "a second root": {"root": {"path": "rootfs"}, "Root": {"path": "other"}},
-    "annotations": {"Annotations": {}},
-    "in the root": {"root": {"Path": "other"}},
-    "the label of mounts": {"linux": {"mountlabel": "x"}},
-}
-
-
-@pytest.mark.parametrize("config", ODD_SPELLINGS.values(), ids=ODD_SPELLINGS.keys())
-def test_a_member_that_go_takes_for_one_that_we_edit_is_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(CdiError, match="some readers take for") as caught:
-        rules.check_spelling(_misspelt(config))
-    assert caught.value.findings[0].id == "CONFIG_JSON"
-
-
-@pytest.mark.parametrize("config", [{}, {"process": None, "linux": [], "hooks": 3}, {"X-Mine": 1, "linux": {"Own": 1}}])
-def test_unknown_members_and_wrong_types_are_left_to_others(config: dict[str, Any]) -> None:
-    rules.check_spelling(_misspelt(config))
-    rules.check_cwd(config)
 
 
 # --- targets and options --------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from shim.cdi.plan import Plan
 from shim.create import record, update_rules
 from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
+from shim.create.recipe import Decision
 
 Json = dict[str, Any]
 
@@ -42,7 +43,9 @@ def place(tmp_path: Path) -> str:
     bundle = Bundle(str(config))
     edited = {"edited": True}
     assert bundle.put(edited)
-    record.write(f"{directory}/c", call(bundle=str(tmp_path)), {}, plan, bundle, edited, [])
+    decision = Decision()
+    decision.plan = plan
+    record.write(f"{directory}/c", call(bundle=str(tmp_path)), decision, bundle, edited, [])
     return f"{directory}/c"
 
 
@@ -68,6 +71,7 @@ SCRIPT = """
 import os, sys
 from shim.create import update_rules
 from shim.create.invocation import Invocation
+from shim.create.recipe import Decision
 update_rules.complete(Invocation(sys.argv[2:]), sys.argv[1])
 os.execv("/bin/cat", ["cat"])
 """
