@@ -152,7 +152,7 @@ def test_running_containers_that_ask_a_vendors_runtime_are_counted(
     ended = configured.daemon.run("--env=NVIDIA_VISIBLE_DEVICES=all", script="true")
     assert ended.status == 0
     words = ("--engine=docker", f"--config={configured.file}", f"--path={shim}", "--dry-run", "--output=json")
-    said = json.loads(sandbox.run(shim, "runtime", "configure", *words).ok())
+    [said] = json.loads(sandbox.run(shim, "runtime", "configure", *words).ok())
     assert {one["source"]: one["containers"] for one in said["lost_requests"]} == {
         "environment": [asks],
         "old-images": [],
