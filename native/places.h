@@ -1,4 +1,4 @@
-/* place.c: who this process is, and where our files of this boot lie. */
+/* places.c: who this process is, and where our files of this boot lie. */
 #pragma once
 
 #include "common.h"

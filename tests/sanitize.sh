@@ -28,7 +28,7 @@ SANITIZER=$(gcc -print-file-name=libasan.so)
 export SANITIZER
 $python "$(command -v pytest)" -q tests/unit/native/test_launcher.py
 tested=()
-for name in grammar scan needles place report hooks ldcache; do
+for name in grammar scan needles places report hooks ldcache; do
     tested+=("tests/unit/native/test_$name.py")
 done
 LD_PRELOAD="$SANITIZER $(gcc -print-file-name=libubsan.so)" $python "$(command -v pytest)" -q --capture=sys "${tested[@]}"

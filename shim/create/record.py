@@ -8,7 +8,7 @@ KEY names a container as the runtime's caller does; it is the short name (shim.h
 
     last part of the launcher's argv[0], NUL, the value of --root as it was given ("" without one), NUL, the id
 
-The launcher computes the same (native/place.c), and hands it over as `key`.
+The launcher computes the same (native/places.c), and hands it over as `key`.
 
 A record is one line of JSON about the container's life, then one of JSON with the rest: format, the three texts of
 the key (two containers may share one), path and identity of the config.json that we wrote, who asked for what, the

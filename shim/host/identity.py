@@ -87,7 +87,7 @@ def is_ours(path: str, look: Look = posix) -> bool:
     """Whether a directory is there, no link, belongs to us, and can be written by no other user.
 
     Others may pass through it: a line of tmpfiles.d makes /run/shim with mode 0755. The same rule stands in C (is_ours
-    in native/place.c). For the places that $XDG_* name and those that we make ourselves; whose word a file is,
+    in native/places.c). For the places that $XDG_* name and those that we make ourselves; whose word a file is,
     shim.host.trust says.
     """
     try:

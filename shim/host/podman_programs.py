@@ -21,7 +21,7 @@ from __future__ import annotations
 import posix
 
 from shim.host.file_identity import identity
-from shim.host.identity import is_ours, is_rootful
+from shim.host.identity import is_ours
 from shim.host.trust import Trust
 
 TYPE_CHECKING = False
@@ -106,20 +106,6 @@ def records(*, rootful: bool, environ: dict[bytes, bytes] | None = None) -> tupl
     )
     own = user_file(state_home, home)
     return (own, SYSTEM_FILE) if own else (SYSTEM_FILE,)
-
-
-def known_version(status: posix.stat_result, files: Iterable[str] | None = None) -> tuple[int, ...]:
-    """The recorded version of a podman program, () when none is recorded for this very file.
-
-    Arguments:
-        status: of the program's file, links followed.
-        files: the records to look in; those of `records` when not given.
-    """
-    for file in records(rootful=is_rootful()) if files is None else files:
-        for program in read(file):
-            if program.is_file(status):
-                return program.version
-    return ()
 
 
 def read(file: str, look: Look = posix, trust: Trust | None = None) -> list[Program]:

@@ -23,7 +23,7 @@ from shim.create.recipe import Decision
 
 Json = dict[str, Any]
 
-# What the launcher must come to as well (native/place.c): name, root, id -> key
+# What the launcher must come to as well (native/places.c): name, root, id -> key
 KEYS = {
     ("", "", ""): "08328807b4eb6fed",
     ("shim", "", "c1"): "854f2cb31290d180",

@@ -57,8 +57,8 @@ class Machine:
         record = str(self.root / RECORD[1:])
         found = {}
         for program in podman_programs.read(record):
-            status = (self.root / program.path[1:]).stat()
-            found[program.path] = podman_programs.known_version(status, [record])
+            is_current = program.is_file((self.root / program.path[1:]).stat())
+            found[program.path] = program.version if is_current else ()
         return found
 
     def findings(self, name: str = "shim") -> dict[str, Finding]:
