@@ -51,7 +51,7 @@ def test_the_class_that_is_written_goes_with_the_configuration(
     text = sandbox.run(shim, "runtime", "class", f"--handler={handler}").ok()
     words = ["--engine=containerd", f"--config={containerd.directory}/config.toml", "--manifest=-", "--output=json"]
     ran = sandbox.run(shim, "runtime", "verify", *words, stdin=text)
-    errors = {one["id"]: one["text"] for one in json.loads(ran.out)["findings"] if one["level"] == "ERROR"}
+    errors = {one["id"]: one["text"] for one in json.loads(ran.out)[0]["findings"] if one["level"] == "ERROR"}
     assert 'pod_annotations of the runtime pods holds "cdi.k8s.io/*"' in errors.pop("POD_REQUESTS")
     assert list(errors) == ids
 
