@@ -32,6 +32,13 @@ bool is_rootful(void)
            outside == 0 && count == UINT32_MAX;
 }
 
+/* The predicate of is_ours, for a status. */
+static bool is_private(const struct stat *status, mode_t kind)
+{
+    return (status->st_mode & S_IFMT) == kind && status->st_uid == geteuid() &&
+           !(status->st_mode & (S_IWGRP | S_IWOTH));
+}
+
 int run_directory(char *out, size_t room)
 {
     struct stat status;
@@ -43,7 +50,7 @@ int run_directory(char *out, size_t room)
         if (stat(base, &status) != 0)
             return -errno;
         /* podman lets everybody pass through the user's directory; nobody else may write to it */
-        if (status.st_uid != geteuid() || status.st_mode & (S_IWGRP | S_IWOTH))
+        if (!is_private(&status, S_IFDIR))
             return -EPERM;
     }
     if (strlen(base) + sizeof "/shim" > room)
@@ -55,8 +62,7 @@ int run_directory(char *out, size_t room)
 bool is_ours(int fd, mode_t kind)
 {
     struct stat status;
-    return fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind && status.st_uid == geteuid() &&
-           !(status.st_mode & (S_IWGRP | S_IWOTH));
+    return fstat(fd, &status) == 0 && is_private(&status, kind);
 }
 
 uint64_t short_name(uint64_t before, const char *bytes, size_t size)

@@ -12,8 +12,8 @@ bool is_rootful(void);
 
 /*
  * Writes the path of the directory of our files: /run/shim for the host's root, else $XDG_RUNTIME_DIR/shim.
- * Returns 0. -ENOENT: $XDG_RUNTIME_DIR is not set, or not absolute; -EPERM: it belongs to another user, or others may write
- * to it; -ENAMETOOLONG: ROOM is too small; others of stat(2).
+ * Returns 0. -ENOENT: $XDG_RUNTIME_DIR is not set, or not absolute; -EPERM: it is no directory that is_ours() takes;
+ * -ENAMETOOLONG: ROOM is too small; others of stat(2).
  */
 int run_directory(char *out, size_t room);
 

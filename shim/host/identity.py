@@ -67,8 +67,7 @@ def run_dir(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> st
         status = look.stat(home)
     except OSError:
         return ""
-    ours = status.st_uid == posix.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
-    return f"{home}/shim" if ours else ""
+    return f"{home}/shim" if _is_ours(status, _S_IFDIR) else ""
 
 
 def short_name(text: str) -> str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import posix
 
 from shim.host.file_identity import identity
-from shim.host.identity import is_ours
+from shim.host.identity import is_our_file, is_ours
 from shim.host.trust import Trust
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SYSTEM_FILE = "/var/lib/shim/podman-programs"
 TAKES_NO_IMAGE_ANNOTATIONS = (4, 6)  # first version that leaves out the annotations of an image's manifest
 _CAP = 65536  # bytes of a record
-_S_IFMT, _S_IFREG, _WRITABLE_BY_OTHERS = 0o170000, 0o100000, 0o022
+_S_IFMT, _S_IFREG = 0o170000, 0o100000
 
 
 class Program:
@@ -158,10 +158,9 @@ def _read(file: str) -> str:
     fd = posix.open(file, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOCTTY)
     try:
         status = posix.fstat(fd)
-        if status.st_mode & _S_IFMT != _S_IFREG or status.st_mode & _WRITABLE_BY_OTHERS:
-            raise ValueError("not a record of ours")
-        if file != SYSTEM_FILE and status.st_uid != posix.geteuid():
-            raise ValueError("another user's record")
+        is_record = status.st_mode & _S_IFMT == _S_IFREG if file == SYSTEM_FILE else is_our_file(status)
+        if not is_record:
+            raise ValueError("no record, or another user's")
         return posix.read(fd, _CAP).decode("utf-8", "surrogateescape")
     finally:
         posix.close(fd)
