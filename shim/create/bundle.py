@@ -171,6 +171,24 @@ class Bundle:
             posix.close(fd)
 
 
+class Input:
+    """A config.json on standard input, in the place of a Bundle; members as there."""
+
+    __slots__ = ("config", "fault", "lost", "path", "raw", "unsure")
+
+    def __init__(self, raw: bytes) -> None:
+        """Decode the bytes."""
+        self.path = ""
+        self.raw = raw
+        self.config: Json = {}
+        self.lost: list[tuple[str, Any]] = []
+        self.fault = self.unsure = ""
+        try:
+            self.config, self.unsure = decoded(raw, "the config.json on standard input", lost=self.lost)
+        except ValueError as error:
+            self.fault = str(error)
+
+
 def tries(path: str) -> Iterator[Bundle]:
     """The file, read anew for each time that another process was faster to replace it.
 

@@ -23,7 +23,7 @@ from posix import _exit, read, write
 from shim.base import fastjson
 from shim.base.findings import CdiError, Finding, internal
 from shim.create import changes, log, report
-from shim.create.bundle import decoded
+from shim.create.bundle import Input
 from shim.create.invocation import Invocation
 from shim.create.outcome import Outcome
 from shim.create.question import Question
@@ -60,24 +60,6 @@ def main(words: list[str]) -> NoReturn:
     for finding in outcome.findings:
         report.warn(finding)
     _exit(_write_all(edited))
-
-
-class Input:
-    """A config.json on standard input, in the place of shim.create.bundle.Bundle; members as there."""
-
-    __slots__ = ("config", "fault", "lost", "path", "raw", "unsure")
-
-    def __init__(self, raw: bytes) -> None:
-        """Decode the bytes."""
-        self.path = ""
-        self.raw = raw
-        self.config: Json = {}
-        self.lost: list[tuple[str, Any]] = []
-        self.fault = self.unsure = ""
-        try:
-            self.config, self.unsure = decoded(raw, "the config.json on standard input", lost=self.lost)
-        except ValueError as error:
-            self.fault = str(error)
 
 
 def _edit(call: Invocation, *, rootful: bool) -> tuple[Outcome, bytes]:

@@ -16,9 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shim.create.bundle import Bundle
+    from shim.create.bundle import Bundle, Input
     from shim.create.invocation import Invocation
-    from shim.create.precreate import Input
 
     Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ import pytest
 
 from shim.base.findings import CdiError
 from shim.create import request
+from shim.create.bundle import Input
 from shim.create.invocation import Invocation
-from shim.create.precreate import Input
 from shim.create.question import Question
 
 PREFIXES = ("cdi.k8s.io/",)
