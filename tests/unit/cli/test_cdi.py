@@ -210,6 +210,12 @@ def test_d11_validate_said_to_run_validate_and_to_look_at_the_mode_of_no_file(sh
     assert "owner" not in done.stderr
 
 
+def test_validate_keeps_the_remedy_of_a_fault_that_has_one_of_its_own(shim: Any) -> None:
+    """Every fault was to be mended by "mend the file", also those for which more is known than that."""
+    faulty = GPU.replace("[GPU=0]", "[GPU]")
+    assert "write NAME=VALUE" in shim("cdi", "validate", "-", stdin=faulty).stderr
+
+
 def test_d3_validate_called_a_file_valid_that_create_refuses_by_trust(shim: Any, trusted_path: Path) -> None:
     """Everybody can write it, so create refuses it, and validate was content with its text."""
     specs = _write(trusted_path, gpu=GPU)
