@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,6 +37,22 @@ static void lines(const char *path, const char *word, const char *const wanted[]
         fclose(file);
 }
 
+/* The signals that are ignored, but 32 and 33: these are the C library's own, and whoever started the tests left them so. */
+static void ignored_signals(void)
+{
+    static const char name[] = "SigIgn:\t";
+    char line[256], text[64];
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, sizeof name - 1) == 0) {
+            unsigned long long set = strtoull(line + sizeof name - 1, NULL, 16) & ~(3ULL << 31);
+            snprintf(text, sizeof text, "%s%016llx", name, set);
+            fact("status", text, strlen(text));
+        }
+    if (file)
+        fclose(file);
+}
+
 static void descriptors(void)
 {
     static const char *const wanted[] = {"flags:", NULL};
@@ -64,7 +81,7 @@ static void content(const char *word, FILE *file)
 
 int main(int argc, char *argv[], char *environment[])
 {
-    static const char *const wanted[] = {"Umask:", "SigBlk:", "SigIgn:", NULL};
+    static const char *const wanted[] = {"Umask:", "SigBlk:", NULL};
     char path[4096] = "";
     if (readlink("/proc/self/exe", path, sizeof path - 1) > 0 && strstr(path, "/quiet/"))
         return 0;
@@ -79,6 +96,7 @@ int main(int argc, char *argv[], char *environment[])
         fact("cwd", path, strlen(path));
     descriptors();
     lines("/proc/self/status", "status", wanted, "");
+    ignored_signals();
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i - 1];
         if (strcmp(name, "--process") == 0 || strcmp(name, "-p") == 0 || strcmp(name, "--resources") == 0)
