@@ -50,6 +50,7 @@ def creates(directory: Path) -> dict[str, Callable[[], float]]:
         return run
 
     Path("/etc/cdi").mkdir(exist_ok=True)
+    specs.make_libraries()
     Path("/etc/cdi/gpu.yaml").write_text(specs.gpus(8, "bench.example/gpu"))
     Path("/etc/cdi/many.yaml").write_text(specs.many(1000, "bench.example/many"))
     return {

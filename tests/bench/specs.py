@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import yaml
 
-_LIBRARIES = 40
+LIBRARIES = "/etc/bench"  # where the driver's libraries are on the host, in the benchmark's own /etc
+_NAMES = [f"libdriver{number}.so.535.1" for number in range(40)]
+
+
+def make_libraries() -> None:
+    """The files that the specs mount: a create refuses a mount whose source is missing."""
+    Path(LIBRARIES).mkdir()
+    for name in _NAMES:
+        (Path(LIBRARIES) / name).touch()
 
 
 def _uuid(number: int) -> str:
@@ -23,8 +32,8 @@ def _gpu(number: int) -> list[dict[str, Any]]:
     return [{**node, "type": "c", "major": 195, "minor": number, "fileMode": 438} for node in nodes]
 
 
-def _mount(path: str) -> dict[str, Any]:
-    return {"hostPath": path, "containerPath": path, "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"]}
+def _mount(path: str, host: str = "") -> dict[str, Any]:
+    return {"hostPath": host or path, "containerPath": path, "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"]}
 
 
 def gpus(count: int, kind: str) -> str:
@@ -41,7 +50,7 @@ def gpus(count: int, kind: str) -> str:
             {"path": f"/dev/{name}", "type": "c", "major": 195, "minor": minor}
             for name, minor in (("nvidiactl", 255), ("nvidia-modeset", 254))
         ],
-        "mounts": [_mount(f"/usr/lib/x86_64-linux-gnu/libdriver{number}.so.535.1") for number in range(_LIBRARIES)],
+        "mounts": [_mount(f"/usr/lib/x86_64-linux-gnu/{name}", f"{LIBRARIES}/{name}") for name in _NAMES],
         "hooks": [
             {"hookName": "createContainer", "path": "/usr/bin/true", "args": ["true"], "env": ["DEBUG=false"]}
             for _ in range(4)
@@ -60,7 +69,7 @@ def many(count: int, kind: str) -> str:
                 "deviceNodes": [
                     {"path": f"/dev/many/{part}{number}", "type": "c", "major": 240, "minor": number} for part in "ab"
                 ],
-                "mounts": [_mount(f"/opt/many/{number}")],
+                "mounts": [_mount(f"/opt/many/{number}", LIBRARIES)],
             },
         }
         for number in range(count)
