@@ -70,7 +70,7 @@ def write(path: str | Path, data: bytes, *, mode: int = 0o644, keep: bool = True
                     os.fchown(fd, old.st_uid, old.st_gid)
             os.fchmod(fd, old.st_mode & 0o7777 if old and keep else mode)  # last: a change of owner takes bits away
             os.fsync(fd)
-        Path(temporary).replace(target)
+        os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

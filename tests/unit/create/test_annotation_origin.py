@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -275,6 +276,8 @@ def test_a_users_record_is_found_by_the_environment_of_podman_where_the_hook_get
     (own / "podman-programs").write_text(f"{podman_programs.Program(podman.stat(), (5, 1), str(podman))}\n")
     environ = {"HOME": str(trusted_path / "home")}
     with subprocess.Popen([podman], stdin=subprocess.PIPE, env=environ) as process:
+        while not Path(f"/proc/{process.pid}/environ").read_bytes():  # the kernel sets it a moment after the exec
+            time.sleep(0.01)
         called_by(process.pid)
         assert find("precreate").kind == PODMAN
         assert find("precreate", b"/nowhere").kind == PODMAN_UNKNOWN
