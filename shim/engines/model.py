@@ -9,10 +9,8 @@ from shim.base.nearest import nearest
 
 if TYPE_CHECKING:
     from shim.base.findings import Finding
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.texts.values import Keys, Table, Value
     from shim.host.host import Daemon
-
-Keys = tuple[str, ...]  # path of a key through tables or objects, for example ("plugins", "cri", "enable_cdi")
 
 
 @dataclass(frozen=True)

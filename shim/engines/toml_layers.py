@@ -20,8 +20,7 @@ from shim.engines.texts.values import get
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from shim.engines.model import Keys
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.texts.values import Keys, Table, Value
     from shim.host.host import Host
 
 LIST = "list of texts"

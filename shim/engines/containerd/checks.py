@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.engines.containerd.config_files import File, Merged
-    from shim.engines.model import Keys, Location, Registry, Runtime
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.model import Location, Registry, Runtime
+    from shim.engines.texts.values import Keys, Table, Value
     from shim.host.host import Host
 
 # Plugins by their names of version 1

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from shim.engines.containerd.config_files import Merged
-    from shim.engines.model import Keys, Location, NewRuntime
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.model import Location, NewRuntime
+    from shim.engines.texts.values import Keys, Table, Value
     from shim.host.host import Host
 
 TYPE = "io.containerd.runc.v2"

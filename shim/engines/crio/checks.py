@@ -18,7 +18,8 @@ from shim.engines.texts.values import texts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from shim.engines.model import Keys, Location, Registry, Runtime
+    from shim.engines.model import Location, Registry, Runtime
+    from shim.engines.texts.values import Keys
     from shim.host.host import Host
 
 _RUNTIMES = ("crio", "runtime", "runtimes")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from shim.engines.docker.command_line import Flag
-    from shim.engines.model import Keys, Location, Registry
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.model import Location, Registry
+    from shim.engines.texts.values import Keys, Table, Value
 
 # First versions
 _TAKES_EMPTY = (23,)

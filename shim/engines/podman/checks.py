@@ -15,7 +15,8 @@ from shim.engines.texts.values import table_at
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from shim.engines.model import Keys, Location, Registry
+    from shim.engines.model import Location, Registry
+    from shim.engines.texts.values import Keys
     from shim.host.host import Host
 
 _LISTS = ("runtime_supports_json", "runtime_supports_nocgroup", "runtime_supports_kvm", "hooks_dir", "cdi_spec_dirs")

@@ -16,8 +16,8 @@ from shim.engines.texts import json_edit, template_edit, toml_edit, values
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shim.engines.model import Edit, Keys
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.model import Edit
+    from shim.engines.texts.values import Keys, Table, Value
 
 
 class _Form(Protocol):

@@ -19,8 +19,7 @@ from shim.engines.texts.json_scan import BLANKS, Node, NotJson, line_at, scan
 from shim.engines.texts.values import get, put_in, same, take_out
 
 if TYPE_CHECKING:
-    from shim.engines.model import Keys
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.texts.values import Keys, Table, Value
 
 __all__ = ["drop", "line_of", "loads", "put", "written"]
 

@@ -15,8 +15,7 @@ from shim.base.findings import CdiError, Finding
 from shim.engines.texts import toml_edit
 
 if TYPE_CHECKING:
-    from shim.engines.model import Keys
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.texts.values import Keys, Table, Value
 
 BASE = '{{ template "base" . }}\n'
 _BASE_LINE = re.compile(r'^\{\{-?\s*template\s+"base"\s+\.\s*-?\}\}', re.MULTILINE)

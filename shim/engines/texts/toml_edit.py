@@ -27,8 +27,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from shim.engines.model import Keys
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.texts.values import Keys, Table, Value
 
 __all__ = ["drop", "drop_header", "headers", "line_of", "loads", "put", "table", "written"]
 

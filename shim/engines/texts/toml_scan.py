@@ -19,8 +19,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.engines.model import Keys
-    from shim.engines.texts.values import Value
+    from shim.engines.texts.values import Keys, Value
 
 
 @dataclass(frozen=True)

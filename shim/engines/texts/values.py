@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import date, time
-from typing import TYPE_CHECKING, Union
+from typing import Union
 
-if TYPE_CHECKING:
-    from shim.engines.model import Keys
+Keys = tuple[str, ...]  # path of a key through tables or objects, for example ("plugins", "cri", "enable_cdi")
 
 # What a TOML or JSON text can hold; null is JSON's, dates and times (a datetime is a date) are TOML's
 Value = Union[str, int, float, bool, None, date, time, list["Value"], dict[str, "Value"]]  # noqa: UP007 - quoted names
