@@ -23,7 +23,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import launcher, oci_hooks, running, toml_layers
+from shim.engines import launcher, oci_hooks, running, sources, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.podman import checks, containers_conf, programs
@@ -140,6 +140,7 @@ class Podman(Engine):
             *checks.unused(host, location, registry, name),
             *checks.missing_default(host, registry),
             *oci_hooks.doubles(hooks, name if is_registered else ""),
+            *oci_hooks.missing(hooks, sources.prefixes(host)),
             *programs.faults(host, name if is_registered else "", hooks),
         ]
         if is_registered:
@@ -161,7 +162,8 @@ class Podman(Engine):
         own = posixpath.dirname(containers_conf.own(host))
         directory = f"{own}/oci/hooks.d" if host.user else "/etc/containers/oci/hooks.d"
         directories = items(toml_layers.read(host, registry.files, MAPS), "hooks_dir", _HOOKS)
-        result = [Edit(f"{directory}/{_HOOK}", "text", head=oci_hooks.precreate(new.path)), *programs.record(host)]
+        hook = oci_hooks.precreate(new.path, sources.prefixes(host))
+        result = [Edit(f"{directory}/{_HOOK}", "text", head=hook), *programs.record(host)]
         if directory not in directories:
             key = Put(("engine", "hooks_dir"), [*directories, directory])
             result.append(Edit(location.drop_in or location.config, "toml", (key,), head=_HEAD))

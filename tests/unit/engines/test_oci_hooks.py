@@ -50,6 +50,37 @@ def test_whose_hook_it_is(file: dict[str, object], is_ours: bool, is_vendors: bo
 
 
 def test_our_hook_is_known_again() -> None:
-    (found,) = oci_hooks.read(host({"/a/1.json": oci_hooks.precreate("/opt/bin/shim")}), ["/a"])
+    (found,) = oci_hooks.read(host({"/a/1.json": oci_hooks.precreate("/opt/bin/shim", ["cdi.k8s.io/"])}), ["/a"])
     assert found.is_ours
     assert found.arguments[0] == "shim"
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "pattern", "runs", "does_not"),
+    [
+        (["cdi.k8s.io/"], "^cdi[.]k8s[.]io/", ["cdi.k8s.io/x"], ["cdi-k8s.io/x", "x/cdi.k8s.io/x"]),
+        (
+            ["cdi.k8s.io/", "a+b.example/"],
+            r"^(cdi[.]k8s[.]io/|a\+b[.]example/)",
+            ["cdi.k8s.io/x", "a+b.example/"],
+            ["aab.example/"],
+        ),
+        ([], "^cdi[.]k8s[.]io/", ["cdi.k8s.io/x"], ["x"]),
+    ],
+)
+def test_our_hook_runs_for_every_prefix_of_the_configuration(
+    prefixes: list[str], pattern: str, runs: list[str], does_not: list[str]
+) -> None:
+    """It ran for cdi.k8s.io/ alone: a container that asked by another prefix started without its device."""
+    text = oci_hooks.precreate("/opt/bin/shim", prefixes)
+    assert json.loads(text)["when"] == {"annotations": {pattern: ".*"}}
+    (found,) = oci_hooks.read(host({"/a/1.json": text}), ["/a"])
+    assert [found.matches(key) for key in [*runs, *does_not]] == [True] * len(runs) + [False] * len(does_not)
+    assert oci_hooks.missing([found], prefixes) == []
+
+
+def test_a_hook_of_an_earlier_configuration_is_reported() -> None:
+    (found,) = oci_hooks.read(host({"/a/1.json": oci_hooks.precreate("/opt/bin/shim", ["cdi.k8s.io/"])}), ["/a"])
+    (finding,) = oci_hooks.missing([found], ["cdi.k8s.io/", "v.example/"])
+    assert (finding.id, finding.level, finding.path) == ("RUNTIME_ANNOTATIONS", "WARNING", "/a/1.json")
+    assert "asks by v.example/… starts without its device" in finding.text

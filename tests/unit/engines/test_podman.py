@@ -362,6 +362,19 @@ def test_the_hook_is_the_file_of_the_documentation() -> None:
     assert json.loads(machine().texts(steps="hook_edits")[HOOK]) == json.loads(EXAMPLE.read_text())
 
 
+def test_the_hook_runs_for_the_prefixes_of_the_configuration() -> None:
+    """`configure --hook` wrote the default prefix, whatever [cdi] annotation-prefixes was."""
+    own = {"/etc/shim/config.toml": '[cdi]\nannotation-prefixes = ["cdi.k8s.io/", "v.example/"]\n'}
+    text = machine(files=own).texts(steps="hook_edits")[HOOK]
+    assert list(json.loads(text)["when"]["annotations"]) == ["^(cdi[.]k8s[.]io/|v[.]example/)"]
+    default = machine().configured(steps="hook_edits").texts(steps="hook_edits")[HOOK]
+    assert default == machine().texts(steps="hook_edits")[HOOK]
+    changed = machine(
+        files={**own, HOOK: default.decode(), MAIN: f'[engine]\nhooks_dir = ["{HOOK.rpartition("/")[0]}"]\n'}
+    )
+    assert changed.ids() == ["RUNTIME_ANNOTATIONS"]
+
+
 @pytest.mark.parametrize(
     ("text", "directories"),
     [
