@@ -7,130 +7,18 @@
  * at their end (-dbDIR). In both the last one wins, "--" ends the options, and a value is the next word whatever
  * it looks like. Behind exec the options end at the container's id: what follows is the command.
  *
- * One table serves both, for old and new versions alike. An option that only the other runtime knows is read as
- * there: other runtimes borrow from both. Where a real runtime would stop with an error, the reading here does not
- * matter.
+ * options.c has the table of the options.
  */
-#include "call.h"
+#include "options.h"
 
 #include <string.h>
-
-/* Where an option may stand: before the verb, or behind this verb. */
-enum place { GLOBAL = 1, CREATE = 2, RUN = 4, RESTORE = 8, EXEC = 16, UPDATE = 32 };
-
-/* What becomes of an option: its value is a text of the call, or one of these. */
-#define TEXT(member) offsetof(struct call, member)
-enum { OTHER = sizeof(struct call), DEVICE, HELP, VERSION };
-
-/* Whether a value follows; one that may follow stands in the same word, or there is none. */
-enum takes { NOTHING, MAYBE, VALUE };
-
-struct option {
-    const char *name;
-    char letter;
-    enum takes takes;
-    int places[2]; /* by enum grammar */
-    size_t meaning;
-};
-
-#define ALL (CREATE | RUN | RESTORE) /* what makes a container */
-#define EVERY (ALL | EXEC)
-#define READ (EVERY | UPDATE) /* what is read to its end */
-
-/* Of options that begin alike the first row is taken: what every crun has stands before what newer ones added. */
-static const struct option options[] = {
-    /* name, letter, what it takes, where it counts in {runc, crun}, meaning */
-    {"debug",               0,   NOTHING, {GLOBAL, GLOBAL},                             OTHER           },
-    {"log",                 0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(log)       },
-    {"log-format",          0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(log_format)},
-    {"log-level",           0,   VALUE,   {0, GLOBAL},                                  OTHER           },
-    {"root",                0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(root)      },
-    {"rootless",            0,   VALUE,   {GLOBAL, GLOBAL},                             OTHER           },
-    {"criu",                0,   VALUE,   {GLOBAL, 0},                                  OTHER           },
-    {"systemd-cgroup",      0,   NOTHING, {GLOBAL, GLOBAL},                             OTHER           },
-    {"cgroup-manager",      0,   VALUE,   {0, GLOBAL},                                  OTHER           },
-    {"version",             'v', NOTHING, {GLOBAL, GLOBAL},                             VERSION         },
-    {"version",             'V', NOTHING, {0, GLOBAL},                                  VERSION         },
-    {"help",                'h', NOTHING, {GLOBAL | READ, 0},                           HELP            },
-    {"help",                '?', NOTHING, {0, GLOBAL | READ},                           HELP            },
-    {"usage",               0,   NOTHING, {0, GLOBAL | READ},                           HELP            },
-    {"bundle",              'b', VALUE,   {ALL, ALL},                                   TEXT(bundle)    },
-    {"config",              0,   VALUE,   {CREATE | RUN, 0},                            TEXT(config)    },
-    {"config",              'f', VALUE,   {0, CREATE | RUN},                            TEXT(config)    },
-    {"detach",              'd', NOTHING, {RUN | RESTORE | EXEC, RUN | RESTORE | EXEC}, OTHER           },
-    {"console-socket",      0,   VALUE,   {EVERY, EVERY},                               OTHER           },
-    {"pidfd-socket",        0,   VALUE,   {CREATE | RUN | EXEC, 0},                     OTHER           },
-    {"pid-file",            0,   VALUE,   {EVERY, EVERY},                               OTHER           },
-    {"preserve-fds",        0,   VALUE,   {CREATE | RUN | EXEC, CREATE | RUN | EXEC},   OTHER           },
-    {"program-name",        0,   VALUE,   {0, GLOBAL | READ},                           OTHER           }, /* argp's own */
-    {"keep",                0,   NOTHING, {RUN, RUN},                                   OTHER           },
-    {"no-pivot",            0,   NOTHING, {ALL, CREATE | RUN},                          OTHER           },
-    {"no-subreaper",        0,   NOTHING, {RUN | RESTORE | EXEC, CREATE | RUN},         OTHER           },
-    {"no-new-keyring",      0,   NOTHING, {CREATE | RUN, CREATE | RUN},                 OTHER           },
-    {"no-mount-fallback",   0,   NOTHING, {ALL, 0},                                     OTHER           },
-    {"image-path",          0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
-    {"work-path",           0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
-    {"tcp-established",     0,   NOTHING, {RESTORE, RESTORE},                           OTHER           },
-    {"ext-unix-sk",         0,   NOTHING, {RESTORE, RESTORE},                           OTHER           },
-    {"shell-job",           0,   NOTHING, {RESTORE, RESTORE},                           OTHER           },
-    {"file-locks",          0,   NOTHING, {RESTORE, RESTORE},                           OTHER           },
-    {"manage-cgroups-mode", 0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
-    {"empty-ns",            0,   VALUE,   {RESTORE, 0},                                 OTHER           },
-    {"auto-dedup",          0,   NOTHING, {RESTORE, 0},                                 OTHER           },
-    {"lazy-pages",          0,   NOTHING, {RESTORE, 0},                                 OTHER           },
-    {"lsm-profile",         0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
-    {"lsm-mount-context",   0,   VALUE,   {RESTORE, RESTORE},                           OTHER           },
-    {"process",             'p', VALUE,   {EXEC, EXEC},                                 TEXT(process)   },
-    {"tty",                 't', MAYBE,   {EXEC, EXEC},                                 OTHER           },
-    {"env",                 'e', VALUE,   {EXEC, EXEC},                                 OTHER           },
-    {"user",                'u', VALUE,   {EXEC, EXEC},                                 OTHER           },
-    {"cap",                 'c', VALUE,   {EXEC, EXEC},                                 OTHER           },
-    {"cwd",                 0,   VALUE,   {EXEC, EXEC},                                 OTHER           },
-    {"additional-gids",     'g', VALUE,   {EXEC, 0},                                    OTHER           },
-    {"process-label",       0,   VALUE,   {EXEC, EXEC},                                 OTHER           },
-    {"apparmor",            0,   VALUE,   {EXEC, EXEC},                                 OTHER           },
-    {"no-new-privs",        0,   NOTHING, {EXEC, EXEC},                                 OTHER           },
-    {"cgroup",              0,   VALUE,   {EXEC, EXEC},                                 OTHER           },
-    {"ignore-paused",       0,   NOTHING, {EXEC, 0},                                    OTHER           },
-    {"resources",           'r', VALUE,   {UPDATE, UPDATE},                             TEXT(resources) },
-    {"blkio-weight",        0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpu-period",          0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpu-quota",           0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpu-burst",           0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpu-share",           0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpu-rt-period",       0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpu-rt-runtime",      0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpu-idle",            0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpuset-cpus",         0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"cpuset-mems",         0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"kernel-memory",       0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"kernel-memory-tcp",   0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"memory",              0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"memory-reservation",  0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"memory-swap",         0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"pids-limit",          0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"l3-cache-schema",     0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-    {"mem-bw-schema",       0,   VALUE,   {UPDATE, UPDATE},                             OTHER           },
-};
-
-/*
- * Ours: behind create and run, and in front of every verb, since engines that put an option before the verb do so for
- * all of them. Not in the table: it takes no part in crun's abbreviations, whose meaning it must not change.
- */
-#define OURS (GLOBAL | CREATE | RUN)
-static const struct option device_option = {
-    "device", 0, VALUE, {OURS, OURS},
-       DEVICE
-};
-
-#define COUNT (sizeof options / sizeof options[0])
 
 /* What one word of the command line is. */
 struct word {
     enum { OPERAND, END, KNOWN, UNKNOWN } kind;
     size_t meaning;
     const char *value; /* what stands behind "=" or behind the letter, else NULL */
-    bool wants;        /* the value is the next word */
+    bool takes_next;   /* the value is the next word */
 };
 
 enum grammar grammar_of(const char *path)
@@ -139,57 +27,7 @@ enum grammar grammar_of(const char *path)
     return strstr(slash ? slash + 1 : path, "crun") ? CRUN : RUNC;
 }
 
-static bool is_named(const struct option *option, const char *name, size_t size)
-{
-    return strlen(option->name) == size && memcmp(option->name, name, size) == 0;
-}
-
-static const struct option *by_letter(enum grammar grammar, int place, char letter)
-{
-    for (size_t i = 0; i < COUNT; i++)
-        if (options[i].letter == letter && options[i].places[grammar] & place)
-            return &options[i];
-    return NULL;
-}
-
-static const struct option *by_name(enum grammar grammar, int place, const char *name, size_t size)
-{
-    for (size_t i = 0; i < COUNT; i++)
-        if (options[i].places[grammar] & place && is_named(&options[i], name, size))
-            return &options[i];
-    return NULL;
-}
-
-/*
- * crun's abbreviations. Options that begin alike agree on whether a value follows, so the first will do for
- * reading on.
- */
-static const struct option *by_beginning(int place, const char *name, size_t size)
-{
-    for (size_t i = 0; i < COUNT; i++)
-        if (options[i].places[CRUN] & place && strncmp(options[i].name, name, size) == 0)
-            return &options[i];
-    return NULL;
-}
-
-/* Finds an option by the name that stands in the command line. A name of one letter is runc's -b or --b. */
-static const struct option *find_option(enum grammar grammar, int place, const char *name, size_t size)
-{
-    const struct option *found = by_name(grammar, place, name, size);
-    if (!found && place & device_option.places[grammar] && is_named(&device_option, name, size))
-        found = &device_option;
-    if (!found && grammar == RUNC && size == 1)
-        found = by_letter(RUNC, place, *name);
-    if (!found && grammar == RUNC)
-        found = by_name(RUNC, GLOBAL, name, size);
-    if (!found)
-        found = by_name(grammar == RUNC ? CRUN : RUNC, place, name, size);
-    if (!found && grammar == CRUN && size > 0)
-        found = by_beginning(place, name, size);
-    return found;
-}
-
-/* A word that names an option, or NULL for one that no table knows, with the value that came in the same word. */
+/* A word that names an option, or NULL for one that is not in the table, with the value that came in the same word. */
 static struct word as_option(const struct option *option, const char *value)
 {
     if (!option)
@@ -201,7 +39,7 @@ static struct word as_option(const struct option *option, const char *value)
 static struct word read_cluster(int place, const char *letters)
 {
     for (; *letters; letters++) {
-        const struct option *option = by_letter(CRUN, place, *letters);
+        const struct option *option = option_by_letter(CRUN, place, *letters);
         bool last = letters[1] == '\0';
         bool takes = option && option->takes != NOTHING;
         if (!option || takes || option->meaning != OTHER || last)
@@ -221,7 +59,7 @@ static struct word read_word(enum grammar grammar, int place, const char *text)
 
     const char *name = text + (text[1] == '-' ? 2 : 1);
     size_t size = strcspn(name, "=");
-    return as_option(find_option(grammar, place, name, size), name[size] ? name + size + 1 : NULL);
+    return as_option(option_by_name(grammar, place, name, size), name[size] ? name + size + 1 : NULL);
 }
 
 /* A boolean of Go's flag package; anything that it does not take for true is false or an error there. */
@@ -236,7 +74,7 @@ static bool is_true(const char *value)
     return false;
 }
 
-/* crun's log may be "file:PATH", or "journald:ID" and "syslog:ID", which nobody can append a line to. */
+/* crun's log may be "file:PATH", or "journald:ID" and "syslog:ID", to which no line can be appended. */
 static const char *log_path(enum grammar grammar, const char *log)
 {
     if (grammar == CRUN && strncmp(log, "file:", 5) == 0)
@@ -286,7 +124,7 @@ static const char *text_of(enum grammar grammar, size_t member, const char *valu
     }
 }
 
-/* Notes a known option. `questions` says whether help or the version is asked for instead of anything done. */
+/* Notes a known option. questions: whether help, or the version, is asked for instead of an action. */
 static void note(enum grammar grammar, const struct word *word, const char *value, struct call *call, bool *questions)
 {
     if (word->meaning == HELP || word->meaning == VERSION)
@@ -313,7 +151,7 @@ static int place_of(const char *verb)
     return 0;
 }
 
-/* How much a verb is to us. */
+/* What a verb does: nothing that matters here, something with a container that exists, or a new one. */
 static enum { NO_MATTER, GOES_ON, MAKES } weight(const char *verb)
 {
     int place = place_of(verb);
@@ -339,9 +177,9 @@ static bool is_answered_at_once(enum grammar grammar, const struct word *word)
 }
 
 /*
- * Reads up to the verb. A word that no table knows may be an option alone or take the next word: both readings go
+ * Reads up to the verb. A word that is not in the table may be an option alone or take the next word: both readings go
  * on side by side. An option is one word or two, so it is enough to know whether some reading begins at this word
- * and at the next. Behind a verb that makes a container the others say nothing any more.
+ * and at the next. Behind a verb that makes a container the other readings do not matter.
  */
 static void read_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions,
                          char **devices)
@@ -351,7 +189,7 @@ static void read_globals(enum grammar grammar, int argc, char *const argv[], str
         bool after = false;
         if (here) {
             struct word word = read_word(grammar, GLOBAL, argv[i]);
-            const char *value = word.wants ? argv[i + 1] : word.value;
+            const char *value = word.takes_next ? argv[i + 1] : word.value;
             switch (word.kind) {
             case OPERAND:
                 take_verb(i, argv, call);
@@ -364,8 +202,8 @@ static void read_globals(enum grammar grammar, int argc, char *const argv[], str
                 note(grammar, &word, value, call, questions);
                 if (word.meaning == DEVICE && value)
                     devices[call->devices++] = (char *)value;
-                next |= !word.wants && !is_answered_at_once(grammar, &word);
-                after |= word.wants;
+                next |= !word.takes_next && !is_answered_at_once(grammar, &word);
+                after |= word.takes_next;
                 break;
             case UNKNOWN:
                 next = true;
@@ -381,8 +219,8 @@ static void read_globals(enum grammar grammar, int argc, char *const argv[], str
 }
 
 /*
- * Keeps the words up to the verb, without our --device. Behind an unknown option a word is not certain to be ours:
- * all are kept then.
+ * Keeps the words up to the verb, without our --device. Behind an unknown option it is not certain that a word is an
+ * option of ours: all are kept then.
  */
 static void keep_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept)
 {
@@ -394,7 +232,7 @@ static void keep_globals(enum grammar grammar, int argc, char *const argv[], str
         if (!ended)
             word = read_word(grammar, GLOBAL, argv[i]);
         ended |= word.kind == OPERAND || word.kind == END || is_answered_at_once(grammar, &word);
-        bool is_pair = word.wants && i + 1 < end;
+        bool is_pair = word.takes_next && i + 1 < end;
         if (word.meaning == DEVICE && (is_pair || word.value)) {
             i += is_pair;
             continue;
@@ -405,7 +243,7 @@ static void keep_globals(enum grammar grammar, int argc, char *const argv[], str
     }
 }
 
-/* Reads behind the verb, and takes our --device out. One without a value stays: the runtime says what is wrong. */
+/* Reads behind the verb, and takes our --device out. One without a value stays: the runtime reports the error. */
 static void read_verb(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions,
                       char **kept, char **devices)
 {
@@ -415,7 +253,7 @@ static void read_verb(enum grammar grammar, int argc, char *const argv[], struct
         struct word word = {.kind = OPERAND};
         if (!ended)
             word = read_word(grammar, place, argv[i]);
-        bool is_pair = word.wants && i + 1 < argc;
+        bool is_pair = word.takes_next && i + 1 < argc;
         const char *value = is_pair ? argv[i + 1] : word.value;
 
         if (word.meaning == DEVICE && value) {
@@ -441,7 +279,7 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
     *call = (struct call){0};
     read_globals(grammar, argc, argv, call, questions, devices);
     if (call->unknown)
-        questions[0] = questions[1] = false; /* the word that asks may be the unknown option's value */
+        questions[0] = questions[1] = false; /* the word --help may be the unknown option's value */
 
     bool is_known_verb = call->verb && place_of(call->verb);
     keep_globals(grammar, argc, argv, call, kept);
