@@ -69,13 +69,6 @@ static const uint64_t for_mounts = 1ull << CAP_SYS_ADMIN;
 
 /* ---- the command line ---- */
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor)
 {
     static const char *const pythons[] = {"precreate", "netdevices", "help"};

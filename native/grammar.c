@@ -23,8 +23,7 @@ struct word {
 
 enum grammar grammar_of(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    return strstr(slash ? slash + 1 : path, "crun") ? CRUN : RUNC;
+    return strstr(last_part(path), "crun") ? CRUN : RUNC;
 }
 
 /* A word that names an option, or NULL for one that is not in the table, with the value that came in the same word. */

@@ -94,8 +94,11 @@ def test_the_module_that_calls_c_imports_nothing_of_ours() -> None:
 
 def test_modules_stay_short() -> None:
     """Up to 350 lines is the rule, 400 the end; tables of data are no reason, they go into a module of their own."""
-    long = {module: len(path.read_text().splitlines()) for module, path in _modules()}
-    assert {module: lines for module, lines in long.items() if lines > 400} == {}
+    files = [path for _, path in _modules()]
+    files += [path for directory in ("native", "hooks") for path in (TOP / directory).glob("*.[ch]")]
+    lines = {str(path.relative_to(TOP)): len(path.read_text().splitlines()) for path in files}
+    assert {"native/launcher.c", "hooks/hook.c"} <= set(lines)
+    assert {file: count for file, count in lines.items() if count > 400} == {}
 
 
 # --- no circles ---------------------------------------------------------------------------------------------------

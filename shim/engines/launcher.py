@@ -90,7 +90,7 @@ def faults(host: Host, path: str) -> list[Finding]:
 
 
 def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
-    """What a launcher starts: its interpreter and each file and directory of its modules, as launcher.c finds them."""
+    """What a launcher executes: the interpreter, and each file and directory of the modules (native/python.c)."""
     directory_of_it = Path(os.path.realpath(host.real(path))).parent
     launch = directory_of_it.parent / "lib/shim/launch"
     if launch.is_file():

@@ -15,7 +15,7 @@ VALUE = st.binary(max_size=12).filter(lambda value: b"\0" not in value)
 
 
 def _renamed(name: bytes) -> bytes:
-    """What the launcher does (native/launcher.c)."""
+    """What the launcher does (native/python.c)."""
     return b"SHIM_KEEP_" + name if name.startswith((b"LD_", b"SHIM_KEEP_")) else name
 
 

@@ -1,0 +1,218 @@
+/*
+ * The command line with which the launcher executes Python, and the environment that Python gets.
+ *
+ * The interpreter and the modules are those that `make install` wrote into lib/shim/launch beside the launcher's directory,
+ * else those of the virtual environment into which pip installed the launcher.
+ *
+ * LD_PRELOAD and the like mean nothing to the launcher, a static program. For Python these variables are renamed, so that
+ * they mean nothing there either; Python restores the names for the low-level runtime.
+ */
+#define _GNU_SOURCE
+#include "python.h"
+#include "execute.h"
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEEP "SHIM_KEEP_"
+
+enum { MAX_LAUNCH = 2 * PATH_MAX };
+
+static char interpreter[PATH_MAX + 64];
+static char modules[PATH_MAX + 64];
+static char reinstall[2 * PATH_MAX + 128];
+
+/* The words of the command line and of the environment, each list ended by NULL. */
+static struct {
+    char *words[MAX_WORDS];
+    size_t count;
+    char text[MAX_TEXT];
+    size_t used;
+} out;
+
+__attribute__((noreturn)) static void refuse_length(void)
+{
+    give_up("SHIM_BROKEN", "pass less", "%s: %s", interpreter, problem(E2BIG));
+}
+
+void python_add(const char *word)
+{
+    if (out.count == MAX_WORDS)
+        refuse_length();
+    out.words[out.count++] = (char *)word;
+}
+
+/* Adds a word that is put together of two texts. */
+static void add_joined(const char *before, const char *after)
+{
+    size_t first = strlen(before), second = strlen(after);
+    char *word = out.text + out.used;
+    if (first + second + 1 > sizeof out.text - out.used)
+        refuse_length();
+    memcpy(word, before, first);
+    memcpy(word + first, after, second + 1);
+    out.used += first + second + 1;
+    python_add(word);
+}
+
+void python_add_value(const char *name, const char *value)
+{
+    char key[32];
+    if (!value)
+        return;
+    snprintf(key, sizeof key, "%s=", name);
+    add_joined(key, value);
+}
+
+void python_add_all(char *const words[])
+{
+    for (char *const *word = words; *word; word++)
+        python_add(*word);
+}
+
+/* Cuts the last part off a path. */
+static void cut_last_part(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = '\0';
+}
+
+/* Takes a line out of text and returns what follows it, or NULL unless the line is an absolute path that fits. */
+static char *take_path(char *text, char *path)
+{
+    size_t size = text ? strcspn(text, "\n") : 0;
+    if (!text || text[0] != '/' || size >= PATH_MAX || text[size] != '\n')
+        return NULL;
+    text[size] = '\0';
+    strcpy(path, text);
+    return text + size + 1;
+}
+
+/* Finds Python and the modules by the file that `make install` wrote. False where there is no such file. */
+static bool find_installed(const char *prefix)
+{
+    static char text[MAX_LAUNCH + 2];
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/lib/shim/launch", prefix);
+    cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return false;
+    strcpy(reinstall, "run `make install` again in the source tree of shim");
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (size < 0)
+        give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", path, problem(errno));
+    text[size] = '\0';
+    if (!take_path(take_path(text, interpreter), modules))
+        give_up("SHIM_BROKEN", reinstall, "%s does not hold the interpreter and the module directory, a line each",
+                path);
+    return true;
+}
+
+/* Finds them in the virtual environment into which pip installed the launcher. */
+static void find_in_venv(const char *prefix)
+{
+    snprintf(reinstall, sizeof reinstall, "python3 -m venv %s && %s/bin/pip install --force-reinstall cdi-shim", prefix,
+             prefix);
+    snprintf(interpreter, sizeof interpreter, "%s/bin/python3", prefix);
+    snprintf(modules, sizeof modules, "%s/" SITE_PACKAGES, prefix);
+}
+
+/*
+ * Checks that the program ends as it should; -EINVAL if not. A fault of a module is reported by the program, but one that is
+ * cut off reports nothing: an empty file ends with status 0, as if the container had been made.
+ */
+static int check_end(const char *program)
+{
+    static const char end[] = "\n# end\n";
+    char found[sizeof end - 1];
+    cleanup_fd int fd = open(program, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    bool is_there = lseek(fd, -(off_t)sizeof found, SEEK_END) >= 0 && read(fd, found, sizeof found) == sizeof found;
+    return is_there && memcmp(found, end, sizeof found) == 0 ? 0 : -EINVAL;
+}
+
+/*
+ * SIGINT is blocked while Python starts: before the first line of our program it would end in a traceback. shim/__main__.py
+ * unblocks it, with its default action, where it finds the word. The hook netdevices does not get the word: half its work
+ * would be worse than a late end.
+ */
+static bool holds_interrupt;
+static const char held[] = "sigint=held";
+
+static bool is_waited_for(int number)
+{
+    struct sigaction action;
+    sigset_t blocked;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_DFL &&
+           sigprocmask(SIG_BLOCK, NULL, &blocked) == 0 && !sigismember(&blocked, number);
+}
+
+static void hold_interrupt(int how)
+{
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    if (holds_interrupt)
+        sigprocmask(how, &interrupt, NULL);
+}
+
+void python_begin(const char *launcher, const char *part)
+{
+    char prefix[PATH_MAX];
+    strcpy(prefix, launcher);
+    cut_last_part(prefix);
+    cut_last_part(prefix);
+    if (!find_installed(prefix))
+        find_in_venv(prefix);
+    const char *const options[] = {interpreter, "-I", "-S", "-B"};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        python_add(options[i]);
+    add_joined(modules, "/shim/__main__.py");
+    int error = -check_end(out.words[out.count - 1]);
+    if (error)
+        give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", out.words[out.count - 1],
+                error == EINVAL ? "it is cut off" : problem(error));
+    python_add(part);
+    holds_interrupt = strcmp(part, "cli") != 0 && is_waited_for(SIGINT);
+    if (holds_interrupt && strcmp(part, "netdevices") != 0)
+        python_add(held);
+}
+
+/*
+ * Variables that must not reach Python's loader: it would obey LD_*, and it writes into GLIBC_TUNABLES, so that
+ * the value could not be handed on. Their names get a prefix. So do names that have it already: then Python can
+ * take one prefix off each name that has one.
+ */
+static bool is_for_loader(const char *variable)
+{
+    static const char *const beginnings[] = {"LD_", "GLIBC_TUNABLES=", KEEP};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+        if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return false;
+}
+
+void python_execute(void)
+{
+    python_add(NULL);
+    size_t environment = out.count;
+    for (char **variable = environ; *variable; variable++) {
+        if (is_for_loader(*variable))
+            add_joined(KEEP, *variable);
+        else
+            python_add(*variable);
+    }
+    python_add(NULL);
+    hold_interrupt(SIG_BLOCK);
+    execve(interpreter, out.words, out.words + environment);
+    int error = errno;
+    hold_interrupt(SIG_UNBLOCK);
+    give_up("SHIM_BROKEN", reinstall, "%s cannot be started: %s", interpreter, start_problem(interpreter, error));
+}
