@@ -225,7 +225,7 @@ int cover_note(const struct root *root, const char *path)
 
 /*
  * Finds a mount point. Below an earlier mount the contents of that decide where it lies, and a link there would lead
- * elsewhere: only a way without links can be told from here.
+ * elsewhere: from here only a path without links can be resolved.
  */
 static int find_point(const struct root *root, size_t number)
 {

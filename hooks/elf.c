@@ -1,9 +1,9 @@
 /*
- * What ldconfig wants to know about one file: is it a library, of which type, for which ISA level, under which soname.
+ * What ldconfig finds out about one file: is it a library, of which type, for which ISA level, under which soname.
  *
  * The answers are glibc's (elf/readlib.c, elf/readelflib.c and the sysdeps variants), also where they surprise: the last
- * PT_DYNAMIC counts and its offset is cut to 32 bits, the dynamic entries run to DT_NULL whatever the segment's size
- * says, offsets equal to the file's size are good. Where glibc reads past the end of a mapping and may crash, the file
+ * PT_DYNAMIC counts and its offset is cut to 32 bits, the dynamic entries run to DT_NULL whatever the segment's size,
+ * offsets equal to the file's size are good. Where glibc reads past the end of a mapping and may crash, the file
  * continues here with zeros.
  *
  * elffile.c does the reading.
@@ -64,7 +64,7 @@ struct layout {
     bool has_dynamic;
 };
 
-/* The first GNU property note says which ISA level the code needs; only x86 has such levels. */
+/* The first GNU property note has the ISA level that the code needs; only x86 has such levels. */
 static unsigned isa_of_properties(struct elf_file *file, uint64_t at, uint64_t end, uint64_t word)
 {
     static const uint32_t isa_1_needed = 0xc0008002;
@@ -202,7 +202,7 @@ static bool read_soname(struct elf_file *file, const struct layout *layout, uint
     return false;
 }
 
-/* glibc <= 2.36 walks on until it has a soname and a type, which a needed libc or libm tells. */
+/* glibc <= 2.36 walks on until it has a soname and a type, which follows from a needed libc or libm. */
 static bool read_needs(struct elf_file *file, const struct layout *layout, uint64_t strings, struct elf_facts *facts)
 {
     for (uint64_t at = layout->dynamic; !elf_spent(file); at += dynamic_size(file)) {
@@ -230,9 +230,9 @@ static bool read_needs(struct elf_file *file, const struct layout *layout, uint6
 
 /*
  * Whether all that walk would end with is the first soname: there is one at most, and no bad offset. Spares reading the
- * needed names where the machine tells the type anyway, which is nearly everywhere.
+ * needed names where the type follows from the machine, which is nearly everywhere.
  */
-static bool needs_tell_nothing(struct elf_file *file, const struct layout *layout, uint64_t strings)
+static bool needs_do_not_matter(struct elf_file *file, const struct layout *layout, uint64_t strings)
 {
     unsigned sonames = 0;
 
@@ -250,7 +250,7 @@ static bool needs_tell_nothing(struct elf_file *file, const struct layout *layou
 static bool read_names(struct elf_file *file, const struct layout *layout, uint64_t strings,
                        const struct ld_profile *profile, struct elf_facts *facts)
 {
-    if (profile->old && !needs_tell_nothing(file, layout, strings))
+    if (profile->old && !needs_do_not_matter(file, layout, strings))
         return read_needs(file, layout, strings, facts);
     return read_soname(file, layout, strings, facts);
 }

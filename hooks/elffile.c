@@ -1,7 +1,7 @@
 /*
  * Reading an ELF file by a few small preads.
  *
- * That needs no more of a cold disk than what is looked at, cannot fail for want of address space, and a writer who shortens
+ * That needs no more of a cold disk than what is looked at, cannot fail for want of address space, and a writer that shortens
  * the file meanwhile makes a short read instead of a SIGBUS. ELF_READS bounds the work that one crafted file can cause.
  */
 #define _GNU_SOURCE

@@ -61,7 +61,7 @@ bool elf_get_string(struct elf_file *file, uint64_t at, char *into);
  */
 size_t elf_note(int fd, uint64_t size, const char *section, const char *owner, char *into, size_t room);
 
-/* --- what ldconfig wants to know about a file -------------------------------------------------------------------------- */
+/* --- what ldconfig finds out about a file --------------------------------------------------------------------------- */
 
 enum { LD_TYPE_ELF = 1, LD_TYPE_LIBC6 = 3 };
 enum { LD_SONAME_MAX = 128 * 1024 };

@@ -2,7 +2,7 @@
  * A note of an ELF file that is found by its section's name.
  *
  * Loaders find notes by program headers; the vendors' notes for tools are found by section headers, which a loader never
- * looks at. An image's file may say anything there, so every offset is a number to be read at, never a pointer.
+ * looks at. An image's file may have any bytes there, so every offset is a number to be read at, never a pointer.
  */
 #define _GNU_SOURCE
 #include "elffile.h"

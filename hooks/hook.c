@@ -1,13 +1,13 @@
 /*
  * `shim hook NAME...`: what runs while a container starts, one or several hooks in one process.
  *
- * The runtime starts us as root, next to an image that may be hostile, so: find the container's root by the state on
- * stdin, open it, give up all that is not needed, and only then look at the image. No environment variable is read. A hook
- * of a name that we do not know is passed over, as the vendor's program does, so that a newer spec works here.
+ * A hook runs as root, next to an image that may be hostile. So it finds the container's root by the state on stdin, opens
+ * it, gives up the rights that it does not need, and only then reads the image. No environment variable is read. A hook of
+ * an unknown name is passed over, as by the vendor's program, so that a newer spec works here.
  *
  * What goes wrong inside the container's tree is a warning: the container starts, perhaps with a library less to be found
- * by name. What goes wrong with us (no state, no root, a root that is the host's own) is an error. With --root, where a
- * person waits for the result, everything is an error.
+ * by name. What goes wrong before that (no state, no root, a root that is the host's own) is an error. With --root, where
+ * a user waits for the result, everything is an error.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -89,7 +89,7 @@ bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor)
     for (size_t i = 0; i < sizeof pythons / sizeof *pythons; i++)
         if (argc < 3 || !strcmp(argv[2], pythons[i]))
             return false;
-    for (int i = 2; i < argc; i++) /* nobody but a person asks for help */
+    for (int i = 2; i < argc; i++) /* no runtime asks for help */
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return false;
     return true;
@@ -180,7 +180,7 @@ int hook_parse(int argc, char *const argv[], int first, struct hook_call *call, 
 
 /* ---- running ---- */
 
-static void say(const char *level, const char *hook, const struct fault *fault)
+static void report_fault(const char *level, const char *hook, const struct fault *fault)
 {
     char line[512];
 
@@ -211,7 +211,7 @@ static void warn_of_unknown(const struct hook_call *call)
         if (find_hook(call->names[i]))
             continue;
         fault_say(&fault, ENOSYS, "no hook of this name is known; it is passed over");
-        say("warning", call->names[i], &fault);
+        report_fault("warning", call->names[i], &fault);
     }
 }
 
@@ -277,7 +277,7 @@ static int run(const struct hook_call *call, const struct root *root, bool may_m
         }
         if (!hook->run(root, call, &fault))
             continue;
-        say(call->root ? "error" : "warning", hook->name, &fault);
+        report_fault(call->root ? "error" : "warning", hook->name, &fault);
         status = call->root ? 1 : 0;
     }
     return status;
@@ -292,13 +292,13 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
     hide_process();
     call.vendor = vendor;
     if (hook_parse(argc, argv, first, &call, &fault)) {
-        say("error", call.name_count ? call.names[0] : "?", &fault);
+        report_fault("error", call.name_count ? call.names[0] : "?", &fault);
         return 2;
     }
     warn_of_unknown(&call);
     int rc = open_target(&call, &root, &fault);
     if (rc == -ENOSYS && !call.root) {
-        say("warning", call.names[0], &fault); /* this kernel gives us no safe way to write: nothing is written */
+        report_fault("warning", call.names[0], &fault); /* this kernel has no safe way to write: nothing is written */
         return 0;
     }
     if (!rc) {
@@ -307,7 +307,7 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
             fault_set(&fault, -rc, "cannot give up privileges");
     }
     if (rc) {
-        say("error", call.names[0], &fault);
+        report_fault("error", call.names[0], &fault);
         return 1;
     }
     int status = run(&call, &root, mounts(&call));

@@ -15,7 +15,7 @@ struct hook_words {
     size_t count;
 };
 
-/* A command line of `shim hook` or of the vendor's hook program; hook_options says which option is in which member. */
+/* A command line of `shim hook` or of the vendor's hook program; hook_options has the member of each option. */
 struct hook_call {
     const char *names[HOOK_NAMES];
     size_t name_count;
@@ -89,10 +89,10 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor);
 /* The time that all hooks of one start may take, in milliseconds. */
 enum { HOOK_DEADLINE = 2000 };
 
-struct hook_target { /* what the state and the bundle's config.json say */
+struct hook_target { /* from the state and the bundle's config.json */
     char bundle[4096], root[4096];
     int64_t uid, gid; /* host ids of the container's root, 0 without a user namespace */
-    int64_t pid;      /* of the container's first process; 0 or 1 where nobody outside can know it */
+    int64_t pid;      /* of the container's first process; 0 or 1 where it is not known on the host */
 };
 
 /*
@@ -109,7 +109,7 @@ void hook_target_enter(const struct hook_target *target, struct root *root);
 /* no_new_privs, only these capabilities (a bit for each), umask 022, working directory "/". Errors of these calls. */
 int drop_privileges(uint64_t capabilities);
 
-/* Lets nobody trace this process or look at what it has open. */
+/* Keeps the container's processes from tracing this one and from looking at what it has open. */
 void hide_process(void);
 
 /* --- the hooks: on failure a negative errno value, and one line in the fault -------------------------------------------- */
@@ -135,5 +135,5 @@ int hook_enable_cuda_compat(const struct root *root, const struct hook_call *cal
 /* hookparams.c: mounts a copy of the driver's parameters that forbids libraries to make device nodes over the original. */
 int hook_device_nodes(const struct root *root, const struct hook_call *call, struct fault *fault);
 
-/* hooktree.c: tells the vendor's EGL which of the machine's GPUs are in the container: one bit for each /dev/nvidiaN. */
+/* hooktree.c: writes for the vendor's EGL which of the machine's GPUs are in the container: one bit for each /dev/nvidiaN. */
 int hook_application_profile(const struct root *root, const struct hook_call *call, struct fault *fault);

@@ -1,7 +1,7 @@
 /*
  * The hook disable-device-node-modification: the vendor's libraries in the container must not make or change nodes.
  *
- * They do so when /proc/driver/nvidia/params says ModifyDeviceFiles: 1, so the container sees a copy that says 0. The copy
+ * They do so when /proc/driver/nvidia/params has ModifyDeviceFiles: 1, so the container sees a copy that has 0. The copy
  * is a file of the bundle, which belongs to the host: masking with anything of the container's own (its /dev/null, say)
  * let images choose what was mounted. The copy is put over a file of a real procfs only; a /proc that the image made itself
  * is left alone. Source and target are held by descriptors, no path is looked up twice.
@@ -23,7 +23,7 @@ static const char host_params[] = "/proc/driver/nvidia/params";
 static const char copy_name[] = "shim-nvidia-params";
 static const char setting[] = "ModifyDeviceFiles: 1";
 
-/* Reads the host's parameters and answers their size, 0 without the driver. */
+/* Reads the host's parameters and returns their size, 0 without the driver. */
 static ssize_t read_params(char *into, size_t room)
 {
     cleanup_fd int fd = open(host_params, O_RDONLY | O_CLOEXEC);

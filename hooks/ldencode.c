@@ -124,7 +124,7 @@ static bool ends_with(const struct string *string, const struct string *end)
            !memcmp(string->text + string->length - end->length, end->text, end->length);
 }
 
-/* Gives each string its offset, counted from BASE, and answers the size of the table. */
+/* Gives each string its offset, counted from BASE, and returns the size of the table. */
 static uint32_t place_strings(struct string *strings, size_t count, uint32_t base)
 {
     uint32_t end = 0; /* behind the NUL of the preceding string */

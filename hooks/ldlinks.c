@@ -4,8 +4,8 @@
  * A directory's table answers most of it; the kernel is asked about what a listing does not show.
  *
  * One thing differs from ldconfig. A low-level runtime makes an empty file as the mount point of each file that it mounts,
- * and an image that is made from such a container keeps them. In a directory that got a driver's libraries such a file in
- * the place of a soname link would be what programs load ("file too short"), so there the link replaces it.
+ * and an image that is made from such a container keeps them. In a directory that got a driver's libraries programs
+ * would load such a file instead of a soname link's target ("file too short"), so there the link replaces it.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -120,7 +120,7 @@ static int make_link(const struct ld_walk *walk, const struct ld_lib *lib, const
     return root_link_new(root, folder, base, lib->entry->name);
 }
 
-/* Enters a link that we made into the table, or declares all tables void. */
+/* Enters a link that was made into the table, or declares all tables void. */
 static void remember_link(struct ld_walk *walk, const struct ld_lib *lib)
 {
     struct ld_dir *dir = walk->dir;

@@ -3,7 +3,7 @@
  * text. This is where the time goes: on an overlay the first lookup of each name costs ten microseconds. Nothing here
  * depends on an order, because ldconfig changes links only; what does is in ldscan.c.
  *
- * Files of the host that will be mounted later are read in the place of their mount points (ld_source), so that a cache can
+ * Files of the host that will be mounted later are read instead of their mount points (ld_source), so that a cache can
  * be made before the container is.
  */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 enum { NAMES = 65536, THREADS = 8, FEW = 24 };
 
 /* Bytes of a thread's stack, for the facts of one file and what reads them. By default it is 128 KiB in musl, as much as
-   the longest soname alone, and in glibc whatever `ulimit -s` says. */
+   the longest soname alone, and in glibc the value of `ulimit -s`. */
 enum { STACK = LD_SONAME_MAX + 256 * 1024 };
 
 /* ---- names ---- */
@@ -181,7 +181,7 @@ static int list(struct ld_work *work, struct ld_dir *dir)
     dir->state = work->state;
     dir->entries = NULL;
     dir->count = dir->room = 0;
-    if (dir->fd < 0) /* a file in the place of a directory, or gone meanwhile: as if it were empty */
+    if (dir->fd < 0) /* a file instead of a directory, or gone meanwhile: as if it were empty */
         return dir->fd == -ETIMEDOUT || dir->fd == -EMFILE || dir->fd == -ENFILE ? dir->fd : make_table(work, dir);
     int rc = read_names(work, dir);
     return rc == -ENOENT ? make_table(work, dir) : rc ? rc : make_table(work, dir);

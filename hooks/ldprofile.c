@@ -266,7 +266,7 @@ static bool by_libc(const struct root *root, struct ld_profile *profile)
 
 /* ---- the generator of a cache ---- */
 
-/* The generator text is the last thing in a cache, and its extension block says where it begins. */
+/* The generator text is the last thing in a cache, and its extension block has the offset. */
 static bool by_cache(int fd, struct ld_profile *profile)
 {
     struct {

@@ -5,7 +5,7 @@
  * neighbour, so neither they nor the soname links need to be looked up. Where a table is not enough the kernel is asked.
  *
  * Our own changes are entered into the table of the directory at hand. A soname with a slash changes some other
- * directory; after that no older listing is believed (`state`).
+ * directory; after that no older listing counts (`state`).
  */
 #define _GNU_SOURCE
 #include "ldwork.h"

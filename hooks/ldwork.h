@@ -1,7 +1,7 @@
 /*
  * What the files of the ld.so.cache share; ldcache.c explains how they work together.
  *
- * Results are 0 or a negative errno value where nothing else is said: -ENOMEM, -E2BIG (the root is over a limit),
+ * Results are 0 or a negative errno value where no other is given: -ENOMEM, -E2BIG (the root is over a limit),
  * -ETIMEDOUT, -EMFILE. What is wrong with one file or directory of the image is no error: it is as if it were not there.
  */
 #pragma once
@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-/* --- ldprofile.c: whose ldconfig is imitated -------------------------------------------------------------------------- */
+/* --- ldprofile.c: which ldconfig is imitated -------------------------------------------------------------------------- */
 
 #define LD_EXTENSION_MAGIC 0xeaa42174u
 #define LD_NEWEST "ldconfig (GNU libc) stable release version 2.41"
@@ -38,7 +38,7 @@ struct ld_profile {
     char generator[160];
 };
 
-/* Decides for a root. It cannot fail: without any hint the newest rules are taken. */
+/* Finds that of a root. It cannot fail: without any hint the newest rules are taken. */
 void ld_profile_find(const struct root *root, struct ld_profile *profile);
 
 /* Takes the rules from a generator text of LENGTH bytes. False: it is none. */
@@ -101,7 +101,7 @@ enum { LD_COMPAT, LD_FOLDERS, LD_DROP_INS };
 struct ld_drop_in {
     dev_t dev;
     ino_t ino;
-    bool valid; /* it is there and says what it should */
+    bool valid; /* it is there, with the right content */
     bool read;  /* the root's configuration includes it */
 };
 
@@ -122,14 +122,14 @@ struct ld_work {
     unsigned files; /* configuration files read */
     struct ld_drop_in drop_ins[LD_DROP_INS];
     bool injecting;      /* the directories that are queued now are folders of the hook */
-    struct fault remark; /* the first thing that did not stop the work but that people should know */
+    struct fault remark; /* the first fault that did not stop the work, but is reported */
     size_t names;        /* directory entries kept */
     unsigned state;      /* counts changes that a listing cannot show */
     unsigned links_made, links_removed, links_refused;
     struct ld_aout *aouts;
 };
 
-/* Whether an error ends the work: it says something about this process, and nothing about the tree. */
+/* Whether an error ends the work: its cause is this process and not the tree. */
 static inline bool ld_is_fatal(int error)
 {
     return error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EAGAIN;
@@ -171,7 +171,7 @@ int ld_conf_read(struct ld_work *work, const char *path);
 /* Forgets the directories that were queued; those of drop-ins that were read will be queued again. */
 void ld_conf_restart(struct ld_work *work);
 
-/* Queues the directories that the loader knows by itself. */
+/* Queues the directories that are built into the loader. */
 int ld_conf_builtin(struct ld_work *work);
 
 /* Queues a directory as a line of the configuration names it. type: as in struct ld_dir. */
@@ -223,7 +223,7 @@ uint32_t *ld_slot(const struct ld_dir *dir, const char *name);
 /* FNV-1a of 32 bits. */
 uint32_t ld_hash(const char *name);
 
-/* The file that an entry leads to by links within its directory, NULL: only the kernel knows. */
+/* The file that an entry leads to by links within its directory, NULL: only the kernel can tell. */
 struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry);
 
 /* Whether the directory's table shows the tree as it is now. */

@@ -28,7 +28,7 @@ void hide_process(void)
 }
 
 /*
- * Keeps these capabilities (a bit for each) as far as the caller has them: a rootless user works on files of his own.
+ * Keeps these capabilities (a bit for each) as far as the caller has them: a rootless user works on its own files.
  * capset also empties the inheritable set, and the kernel takes from the ambient one what is in neither.
  */
 int drop_privileges(uint64_t capabilities)

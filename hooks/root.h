@@ -17,7 +17,7 @@ struct root {
     int fd;         /* the root directory; the only descriptor that paths start from */
     bool one_mount; /* writes stay on the mount of the root itself: never into a volume or a host directory */
     bool sync;      /* fsync what is written */
-    uid_t uid;      /* owner of what is made, or ROOT_NOBODY: whoever runs this */
+    uid_t uid;      /* owner of what is made, or ROOT_NOBODY: the user of this process */
     gid_t gid;
     int64_t deadline;      /* CLOCK_MONOTONIC nanoseconds after which every function fails with -ETIMEDOUT, 0: none */
     struct covers *covers; /* what will be mounted over the tree, NULL: it is all there */

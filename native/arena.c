@@ -1,8 +1,8 @@
 /*
  * Memory that is freed at once.
  *
- * A cache is built from thousands of small strings that all die together, so they come from a few large chunks. The
- * limit is what keeps a hostile root from making us large: over it the answer is NULL, as when memory is short.
+ * A cache is built from thousands of small strings that all die together, so they come from a few large chunks. A
+ * hostile root could make this process large: over the limit the result is NULL, as when memory is short.
  */
 #define _GNU_SOURCE
 #include "arena.h"

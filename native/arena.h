@@ -1,4 +1,4 @@
-/* arena.c: memory that is freed at once. Where nothing else is said a result of NULL means: no memory, or over the limit. */
+/* arena.c: memory that is freed at once. Where no other meaning is given, NULL is: no memory, or over the limit. */
 #pragma once
 
 #include "common.h"

@@ -7,7 +7,7 @@
 
 enum grammar { RUNC, CRUN };
 
-/* What a command line says. A pointer is NULL where the command line does not say it. */
+/* What a command line has. A pointer is NULL where it has no such text. */
 struct call {
     const char *verb;
     int at;                /* index of the verb in argv, 0 without one */

@@ -7,8 +7,8 @@
  *     hooks/   root.h (a container's root), elffile.h, ldcache.h (public), ldwork.h (inside the cache's files), hook.h
  *
  * Errors. A function that can fail returns a negative errno value (-ENOENT); zero or more is success. On failure nothing
- * that the caller passed in has changed, unless its header says so. Only the launcher's own
- * files and hook.c print or exit; errno is never read across a call of ours. The words for an errno value are those of problem() in report.h.
+ * that the caller passed in has changed, unless its header names an exception. Only the launcher's own files and hook.c print
+ * or exit; errno is never read across a call of ours. The words for an errno value are those of problem() in report.h.
  *
  * Memory. Callers bring the memory, and every const char * that is returned points into what the caller passed in. Only the
  * hooks' larger work allocates, from an arena that is freed at once. File descriptors are O_CLOEXEC from the start and

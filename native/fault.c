@@ -1,6 +1,6 @@
 /*
- * The one way to say what went wrong: one line, with the path in it, and at its end why. The words for an errno are those
- * of problem(), since engines read what a hook writes and turn the usual words into exit statuses.
+ * The one way to report what went wrong: one line, with the path in it and the reason at its end. The words for an errno
+ * value are those of problem(), since engines read what a hook writes and turn the usual words into exit statuses.
  */
 #define _GNU_SOURCE
 #include "fault.h"

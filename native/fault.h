@@ -1,4 +1,4 @@
-/* fault.c: an error with a text for people. */
+/* fault.c: an error and its text. */
 #pragma once
 
 #include "common.h"
@@ -15,5 +15,5 @@ struct fault {
 /* Fills in the code and the text, with what the code means at the end. Returns -code. FAULT may be NULL. */
 int fault_set(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for a text that says what the code means. */
+/* The same for a text that has this meaning already. */
 int fault_say(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));

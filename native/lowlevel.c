@@ -1,5 +1,5 @@
 /*
- * Which low-level runtime a launcher becomes: the one that the administrator's link names, else the one that is found.
+ * Which low-level runtime a launcher executes: the one that the administrator's link names, else the one that is found.
  *
  *     /etc/shim/low-level/NAME      NAME is the last part of the launcher's argv[0]
  *     without it, for shim-X        X
@@ -7,8 +7,8 @@
  *                 for another name  that name: the launcher has taken a runtime's place
  *
  * The directories for programs are searched for all names first, and PATH last: the answer must not depend on PATH where
- * it can be had without. No launcher finds itself, by device and inode. Python asks the same functions for what another
- * launcher would become, below another root in tests (shim/engines/launcher.py, shim/cli/explain.py).
+ * it can be had without. No launcher finds itself, by device and inode. Python calls the same functions for
+ * another launcher, in tests below another root (shim/engines/launcher.py, shim/cli/explain.py).
  */
 #define _GNU_SOURCE
 #include "lowlevel.h"

@@ -11,7 +11,7 @@
 
 extern const char *const low_level_links; /* LOW_LEVEL_LINKS */
 
-/* The directories in which runtimes lie, whatever PATH says: podman calls with no PATH at all. */
+/* The directories in which runtimes lie, whatever PATH has: podman sets no PATH at all. */
 enum { PROGRAM_DIRECTORIES = 6 };
 extern const char *const program_directories[PROGRAM_DIRECTORIES];
 
@@ -28,7 +28,7 @@ enum { LOW_LEVEL_PATH = 4096 }; /* PATH_MAX */
 struct low_level {
     char path[LOW_LEVEL_PATH];   /* the runtime, or where a wrong link leads */
     char link[LOW_LEVEL_PATH];   /* the link that was read */
-    char own[LOW_LEVEL_PATH];    /* found in the runtime's place: the launcher itself, "" if it was not met */
+    char own[LOW_LEVEL_PATH];    /* found in the runtime's place: the launcher itself, "" if it was not found */
     char wanted[LOW_LEVEL_PATH]; /* of a search without result: the names */
     const char *root, *name;
     dev_t dev; /* of the launcher's file, which is never found */
@@ -44,13 +44,13 @@ struct low_level {
 void low_level_begin(struct low_level *low, const char *root, const char *name, const char *launcher);
 
 /*
- * What the link for the launcher's name says. Whether the program is there and can be executed is not asked.
+ * Reads the link for the launcher's name. Whether the program is there and can be executed is not checked.
  * `link` and, where there is one, `path` are filled.
  */
 enum low_level_answer low_level_by_link(struct low_level *low);
 
 /*
- * What is found without a link: `path`, or `own` and `wanted` are filled.
+ * Searches without a link: `path`, or `own` and `wanted` are filled.
  * path: PATH of the process that calls the launcher, or NULL.
  */
 enum low_level_answer low_level_by_search(struct low_level *low, const char *path);

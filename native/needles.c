@@ -1,8 +1,8 @@
 /*
  * The needles: by which texts the request scan finds a request.
  *
- * Without a configuration there is one, built in. A configuration may name other sources; whoever reads one leaves the
- * needles that follow from it in a file beside the index (shim/config/needles.py):
+ * Without a configuration there is one, built in. A configuration may name other sources; Python writes the needles that
+ * follow from it to a file beside the index whenever it reads one (shim/config/needles.py):
  *
  *     shim-needles 1 VERSION
  *     input DEV INO SIZE MTIME_NS CTIME_NS PATH     a configuration file as it was when it was read
@@ -10,10 +10,10 @@
  *     needle TEXT
  *     end
  *
- * The file counts while it is ours, whole, of our version, and every input is what it says. With a configuration
- * and without such a file it is unknown which texts ask, and Python must look. What can be known then is whether one of
- * the likely texts is there: those of every built-in source, and those of the file whose inputs have changed since. It
- * decides what happens where Python cannot look (launcher.c).
+ * The file counts while it belongs to this user, is whole and of this version, and every input is as described. With a
+ * configuration and without such a file it is unknown which texts ask, so Python is executed. Then the launcher can search
+ * for likely texts only: those of every built-in source, and those of the file whose inputs have changed since. The answer
+ * decides what happens where Python cannot run (launcher.c).
  */
 #define _GNU_SOURCE
 #include "places.h"
@@ -33,14 +33,14 @@
 
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
-/* Nanoseconds as Python counts them. False for a time beyond what it can say. */
+/* Nanoseconds since 1970, as Python counts them. False for a time that does not fit. */
 static bool nanoseconds(const struct timespec *time, int64_t *found)
 {
     return !__builtin_mul_overflow((int64_t)time->tv_sec, 1000000000, found) &&
            !__builtin_add_overflow(*found, (int64_t)time->tv_nsec, found);
 }
 
-/* Whether a file is what `known` says: five numbers, each with a space behind it, then the path. */
+/* Whether a file is as `known` describes it: five numbers, each with a space behind it, then the path. */
 static bool is_unchanged(const char *known)
 {
     struct stat status;
@@ -137,10 +137,7 @@ static bool exists(const char *path)
     return stat(path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/*
- * The configuration of the user who runs us, if it may count: written to `path`, 0 or more. Whoever is the host's root
- * has none.
- */
+/* Finds the user's own configuration, if it may count: 1, and its path; 0: there is none, as for the host's root. */
 static int find_own(char path[PATH_MAX])
 {
     static const char file[] = "/config.toml";

@@ -27,7 +27,7 @@ struct option {
 const struct option *option_by_letter(enum grammar grammar, int place, char letter);
 
 /*
- * Finds an option by the name that stands in the command line, SIZE bytes; NULL: the table lacks it. crun's names may be abbreviated; a
- * name of one letter is runc's -b or --b.
+ * Finds an option by the name that stands in the command line, SIZE bytes; NULL: the table lacks it. crun's names may be
+ * abbreviated; a name of one letter is runc's -b or --b.
  */
 const struct option *option_by_name(enum grammar grammar, int place, const char *name, size_t size);

@@ -1,6 +1,6 @@
 /*
- * Where our files of this boot lie, and what they are called. The same rules stand in Python, for whoever writes these
- * files: shim/host/identity.py (who we are, which directory), shim/create/record.py (the key of a record) and
+ * The directory of our files of this boot, and their names. The same rules stand in Python, which writes these files:
+ * shim/host/identity.py (which user, which directory), shim/create/record.py (the key of a record) and
  * shim/config/location.py (which configuration counts); the tests compare the two.
  */
 #define _GNU_SOURCE
@@ -49,7 +49,7 @@ int run_directory(char *out, size_t room)
             return -ENOENT;
         if (stat(base, &status) != 0)
             return -errno;
-        /* podman lets everybody pass through the user's directory; nobody else may write to it */
+        /* podman lets all users pass through the user's directory; no other user may write to it */
         if (!is_private(&status, S_IFDIR))
             return -EPERM;
     }

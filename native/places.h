@@ -1,4 +1,4 @@
-/* places.c: who this process is, and where our files of this boot lie. */
+/* places.c: whether this process is the host's root, and where our files of this boot lie. */
 #pragma once
 
 #include "common.h"
@@ -19,7 +19,7 @@ int run_directory(char *out, size_t room);
 
 /*
  * Whether an open file or directory is private to this user: of this kind (S_IFREG, S_IFDIR), the user's own, and writable
- * by nobody else. Others may read it or pass through it: a tmpfiles line makes /run/shim with mode 0755.
+ * by no other. Others may read it or pass through it: a tmpfiles line makes /run/shim with mode 0755.
  */
 bool is_ours(int fd, mode_t kind);
 

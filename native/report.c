@@ -1,9 +1,9 @@
 /*
- * What the launcher has to say when it cannot go on.
+ * The error line of a launcher or hook.
  *
- * Engines show the last line of the --log file or stderr, and each of them one line; docker and podman look into
- * the text for the usual words of a missing file and turn them into exit status 127 or 126, so those words never
- * stand here. The time is UTC and computed by hand: the C library's gmtime() would read the file that TZ names.
+ * Engines show one line, the last of the --log file or of stderr. docker and podman search the text for the usual words of a
+ * missing file and turn them into exit status 127 or 126, so those words never stand here. The time is UTC and computed by
+ * hand: the C library's gmtime() would read the file that TZ names.
  */
 #define _GNU_SOURCE
 #include "report.h"
@@ -115,13 +115,13 @@ void stamp(char *out, long now)
     long march = (5 * day_of_year + 2) / 153;
     long month = march < 10 ? march + 3 : march - 9;
     long year = era * 400 + year_of_era + (month <= 2);
-    /* the remainders say to the compiler how long each number can be */
+    /* the remainders limit the length of each number for the compiler's check */
     snprintf(out, STAMP, "%04u-%02u-%02uT%02u:%02u:%02uZ", (unsigned)year % 10000, (unsigned)month % 100,
              (unsigned)(day_of_year - (153 * march + 2) / 5 + 1) % 100, (unsigned)(second / 3600) % 100,
              (unsigned)(second / 60) % 60, (unsigned)second % 60);
 }
 
-/* A line that cannot be written is lost: there is nowhere left to say so. One write, so that lines do not mix. */
+/* A line that cannot be written is lost: there is nowhere left to report it. One write, so that lines do not mix. */
 static void put_line(int fd, const char *line, size_t size)
 {
     ssize_t written = write(fd, line, size);
@@ -144,7 +144,7 @@ static void append_to_log(const char *log, const char *log_format, const char *q
     put_line(fd, line, (size_t)size);
 }
 
-/* The log first: it is what containerd shows, and standard error may be a pipe that nobody reads. */
+/* The log first: it is what containerd shows, and standard error may be a pipe without a reader. */
 void report(const char *log, const char *log_format, const char *message)
 {
     char text[MAX_LINE];
