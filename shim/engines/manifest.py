@@ -68,7 +68,7 @@ def check(text: str, host: Host, engine: Engine, registry: Registry, file: str =
     for item in objects:
         kind = str(item.get("kind"))
         if kind == "RuntimeClass":
-            findings += [*_class(item), *_handler(item, engine, registry)]
+            findings += [*_class(item), *_names(item), *_handler(item, engine, registry)]
         elif kind in _TEMPLATES:
             findings += _pod(item.below(*_TEMPLATES[kind]), classes, host, engine, registry)
     if not any(item.get("kind") == "RuntimeClass" or str(item.get("kind")) in _TEMPLATES for item in objects):
@@ -108,7 +108,10 @@ def runtime_class(
         selector = {"nodeSelector": dict(node_selector)} if node_selector else {}
         tolerated = {"tolerations": [dict(item) for item in tolerations]} if tolerations else {}
         document["scheduling"] = {**selector, **tolerated}
-    _refuse([*_class(Object(document)), *_label(Object(document), "metadata", "name")])
+    item = Object(document)
+    # a name that is a handler, too, is checked once, as a label: stricter than Kubernetes is about names
+    handlers = _label(item, "handler") if handler != name else ()
+    _refuse([*_label(item, "metadata", "name"), *handlers, *_class(item)])
     comment = (
         f"# Pods with `runtimeClassName: {name}` run under the runtime {handler} of the engine of their node.\n"
         "# Every node on which they can be scheduled must have it (`shim runtime configure` there).\n"
@@ -169,6 +172,7 @@ _WITHOUT = "# It asks for no device, and so runs as it would under the usual run
 
 
 def _class(item: Object) -> Iterator[Finding]:
+    """What is wrong with a RuntimeClass besides its two names."""
     version = item.get("apiVersion")
     if version != "node.k8s.io/v1":
         gone = ", which Kubernetes has no longer since 1.25" if str(version).startswith("node.k8s.io/v1") else ""
@@ -178,12 +182,15 @@ def _class(item: Object) -> Iterator[Finding]:
         near = nearest(field, _FIELDS)
         remedy = "write `handler: NAME` at the top" if field == "spec" else f"did you mean {near[0]}?" if near else ""
         yield item.finding("MANIFEST_INVALID", f"a RuntimeClass has no field {field}", field, remedy=remedy)
-    yield from _name(item, "metadata", "name")
-    yield from _label(item, "handler")
     if item.get("overhead") is not None:
         yield from _overhead(item)
     if item.get("scheduling") is not None:
         yield from _scheduling(item)
+
+
+def _names(item: Object) -> Iterator[Finding]:
+    yield from _name(item, "metadata", "name")
+    yield from _label(item, "handler")
 
 
 def _handler(item: Object, engine: Engine, registry: Registry) -> Iterator[Finding]:

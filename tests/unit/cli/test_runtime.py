@@ -292,6 +292,15 @@ def test_class_writes_what_verify_accepts(machine: Machine, tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize("words", [(), ("--handler", "shim"), ("--pod",)], ids=" ".join)
+def test_d11_a_wrong_name_of_a_class_is_reported_once(words: tuple[str, ...]) -> None:
+    """`--name GPU_x` was wrong as a name, as a label and as the handler, each with a sentence of its own."""
+    refused = _class("--name", "GPU_x", *words)
+    assert refused.exit_code == 2
+    assert refused.stderr.count("GPU_x") == 1
+    assert "metadata.name is 'GPU_x', which is no DNS label" in refused.stderr
+
+
 def test_class_adds_a_pod_of_that_class() -> None:
     both = list(yaml.safe_load_all(_class("--pod", "--resource=acme.com/gpu").stdout))
     assert [one["kind"] for one in both] == ["RuntimeClass", "Pod"]
