@@ -12,6 +12,7 @@ to all:
     configure     the recipes of configure and remove
     undo_records  what configure did, with the bytes that were there before
     transaction   files that are written together, and restored
+    runtime_programs  programs of runtimes, as an engine looks for them
     verify        findings, from the files and from the running daemon
     sources       which annotations, variables and mounts count, by shim's own configuration
     vendors       runtimes of vendors, and lost_requests: those that they take and shim does not

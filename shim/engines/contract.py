@@ -8,11 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from shim.engines import runtime_programs
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shim.base.findings import Finding
-    from shim.engines.model import Edit, Location, NewRuntime, Registry
+    from shim.engines.model import Edit, Location, NewRuntime, Registry, Runtime
     from shim.engines.running import Container
     from shim.host.host import Host
 
@@ -75,6 +77,10 @@ class Engine(ABC):
             CdiError: it cannot be done in this configuration.
         """
         raise NotImplementedError(f"{self.name} has no hooks that edit config.json")
+
+    def program_fault(self, host: Host, location: Location, registry: Registry, runtime: Runtime) -> str:
+        """The program of a runtime and why the engine cannot start it, as `runtime_programs.fault`; "" where it can."""
+        return runtime_programs.fault(host, location, runtime.path)
 
     def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
         """What changed files come to, by the engine's own check of its configuration.

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.engines.contract import Engine
-    from shim.engines.model import Location, Registry, Runtime
+    from shim.engines.model import Location, Registry
     from shim.host.host import Daemon, Host
 
 _ENFORCING = "/sys/fs/selinux/enforce"
+_FOREIGN = "install the program, or write the right path into that runtime's entry: it is none of shim's"
 _USE_DEVICES = "/sys/fs/selinux/booleans/container_use_devices"
 
 
@@ -37,7 +38,7 @@ def findings(host: Host, engine: Engine, location: Location, name: str) -> list[
         return error.findings
     result = [*registry.findings, *engine.faults(host, location, registry, name)]
     result += _changeable(host, registry)
-    result += _runtimes(host, location, registry, name)
+    result += _runtimes(host, engine, location, registry, name)
     result += _default(host, location, registry, name)
     result += _low_level(host, registry, name)
     if location.daemon and not any(finding.id == "RESTART_NEEDED" for finding in result):
@@ -56,27 +57,28 @@ def _changeable(host: Host, registry: Registry) -> Iterator[Finding]:
             yield Finding("CONFIG_UNTRUSTED", f"the engine reads it as root, and {objection}", path=path)
 
 
-def _runtimes(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
+def _runtimes(host: Host, engine: Engine, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
     if name not in registry.runtimes and not _is_hooked(host, registry, name):
         text = f"there is no runtime {name}; there are {registry.near(name)}"
         yield Finding("HANDLER_MISSING", text, path=location.config)
     for runtime in registry.runtimes.values():
-        if runtime.name == name:
-            yield from _launcher(host, runtime)
-        elif runtime.path.startswith("/") and not host.find(runtime.path):
-            text = f"the runtime {runtime.name} has the program {runtime.path}, which is missing"
-            yield Finding("RUNTIME_BINARY_MISSING", text, path=runtime.file, line=runtime.line)
+        is_ours = runtime.name == name
+        if is_ours and runtime.path.startswith("/"):
+            yield from launcher.faults(host, runtime.path)
+            continue
+        fault = engine.program_fault(host, location, registry, runtime)
+        if fault:
+            text = f"the runtime {runtime.name} has the program {fault}"
+            remedy = "write its absolute path; `shim runtime configure` does" if is_ours else _FOREIGN
+            yield Finding("RUNTIME_BINARY_MISSING", text, remedy, path=runtime.file, line=runtime.line)
+        elif is_ours:
+            yield from launcher.faults(host, host.find(runtime.path or name) or name)
 
 
 def _is_hooked(host: Host, registry: Registry, name: str) -> bool:
     """Whether a hook is what configure registered under this name; a hook that was made by hand has no name."""
     names = [record.name for record in undo_records.every(host) if record.file(registry.hook)]
     return bool(registry.hook) and (not names or name in names)
-
-
-def _launcher(host: Host, runtime: Runtime) -> list[Finding]:
-    name = runtime.path or runtime.name
-    return launcher.faults(host, host.find(name) or name)
 
 
 def _default(host: Host, location: Location, registry: Registry, name: str) -> Iterator[Finding]:
@@ -94,20 +96,21 @@ def _default(host: Host, location: Location, registry: Registry, name: str) -> I
 
 def _low_level(host: Host, registry: Registry, name: str) -> Iterator[Finding]:
     runtime = registry.runtimes.get(name)
-    if not runtime or not launcher.is_launcher(host, runtime.path):
+    path = host.find(runtime.path or name) if runtime else ""
+    if not path or not launcher.is_launcher(host, path):
         return
-    link = launcher.link_of(runtime.path)
-    executed = launcher.low_level_of(host, runtime.path)
+    link = launcher.link_of(path)
+    executed = launcher.low_level_of(host, path)
     if not executed or not host.find(executed):
-        text = f"{runtime.path} executes {executed or 'no runtime'}, which is missing"
+        text = f"{path} executes {executed or 'no runtime'}, which is missing"
         yield Finding("LOWLEVEL_MISSING", text, path=link)
         return
     try:
-        used = launcher.current(host, registry, runtime.path)
+        used = launcher.current(host, registry, path)
     except CdiError:
         return
     if not host.is_same_file(used, executed):
-        text = f"{runtime.path} executes {executed}, but the engine's default runtime is {used}"
+        text = f"{path} executes {executed}, but the engine's default runtime is {used}"
         yield Finding("LOWLEVEL_MISMATCH", text, path=link)
 
 

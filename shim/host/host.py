@@ -215,6 +215,11 @@ class Host:
                     return candidate
         return ""
 
+    def find_in(self, name: str, path: str) -> str:
+        """The first program of a name in the directories of a PATH, those alone; "" when none is there."""
+        candidates = (f"{directory}/{name}" for directory in path.split(":") if directory.startswith("/"))
+        return next(filter(self._is_program, candidates), "")
+
     def ask(self, *argv: str) -> str | None:
         """The output of a program of the machine, None when it fails, is missing, or root is not "/"."""
         done = self._run(*argv)

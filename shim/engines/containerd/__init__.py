@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import running
+from shim.engines import running, runtime_programs
 from shim.engines.containerd import (
     annotation_lists,
     checks,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shim.engines.containerd.config_files import Merged
-    from shim.engines.model import NewRuntime, Registry
+    from shim.engines.model import NewRuntime, Registry, Runtime
     from shim.engines.running import Container
     from shim.host.host import Host
 
@@ -146,6 +146,12 @@ class Containerd(Engine):
     def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
         """The output of `containerd config dump` for changed files. See `Engine`."""
         return config_dump.preview(host, location, changes)
+
+    def program_fault(self, host: Host, location: Location, registry: Registry, runtime: Runtime) -> str:
+        """Of a runtime of runc's type that names no program it is runc. See `Engine`."""
+        is_used = bool(runtime.file) or runtime.name == registry.default
+        named = runtime.path or ("runc" if runtime.type in runtime_tables.TYPES and is_used else "")
+        return runtime_programs.fault(host, location, named)
 
     def restart_command(self, location: Location) -> str:
         """The command that restarts containerd, which is that of the distribution of Kubernetes around it."""

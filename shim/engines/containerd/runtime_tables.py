@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shim.host.host import Host
 
 TYPE = "io.containerd.runc.v2"
-_TYPES = {TYPE, "io.containerd.runc.v1"}
+TYPES = {TYPE, "io.containerd.runc.v1"}
 _FIRST_TYPE = "io.containerd.runtime.v1.linux"
 DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 
@@ -85,7 +85,7 @@ def source(present: Registry) -> Runtime | None:
     """The runtime whose options a new one gets; itself, where it is the default already."""
     names = (present.default, "runc", "crun")
     candidates = (present.runtimes[name] for name in names if name in present.runtimes)
-    return next((runtime for runtime in candidates if runtime.type in {*_TYPES, _FIRST_TYPE, ""}), None)
+    return next((runtime for runtime in candidates if runtime.type in {*TYPES, _FIRST_TYPE, ""}), None)
 
 
 def new_table(present: Registry, new: NewRuntime, passed_on: Sequence[str]) -> Table:
@@ -127,7 +127,7 @@ def position(merged: Merged, keys: Keys) -> tuple[str, int]:
 
 def _low_level(host: Host, location: Location, present: Registry) -> str:
     runtime = present.runtimes.get(present.default)
-    if not runtime or runtime.type not in {*_TYPES, _FIRST_TYPE, ""}:
+    if not runtime or runtime.type not in {*TYPES, _FIRST_TYPE, ""}:
         runtime = source(present)
     path = location.daemon.path if location.daemon else ""
     return host.find(runtime.path if runtime and runtime.path else "runc", path=path)

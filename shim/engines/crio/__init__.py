@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.config.settings import ANY
-from shim.engines import oci_hooks, running, sources, toml_layers
+from shim.engines import oci_hooks, running, runtime_programs, sources, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
@@ -148,6 +148,16 @@ class Crio(Engine):
             findings.append(checks.cdi_off(location, registry))
         return findings
 
+    def program_fault(self, host: Host, location: Location, registry: Registry, runtime: Runtime) -> str:
+        """By its path, which is never searched in PATH; without a path by the runtime's name. See `Engine`."""
+        if not runtime.path or runtime.path.startswith("/"):
+            return runtime_programs.fault(host, location, runtime.path or runtime.name)
+        directory = location.daemon.cwd if location.daemon else "/"
+        if host.exists(posixpath.join(directory, runtime.path)):
+            return ""
+        where = f"CRI-O looks for it in its working directory {directory}, not in PATH"
+        return f"{runtime.path}, which is no absolute path: {where}"
+
     def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
         """The same in every version. See `Engine`."""
         return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
@@ -201,7 +211,7 @@ def _runtimes(
     is_systemd = (manager or "systemd") == "systemd"
     tables = table_at(settings, ("runtimes",))
     default = settings.get("default_runtime") or built_in
-    if built_in not in tables and (default == built_in or host.find(built_in)):
+    if built_in not in tables and (default == built_in or not runtime_programs.fault(host, location, built_in)):
         tables = {built_in: _BUILT_IN, **tables}  # without its program CRI-O drops it, unless it is the default
     runtimes = {}
     for name, table in tables.items():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import running, sources
+from shim.engines import running, runtime_programs, sources
 from shim.engines.contract import Engine
 from shim.engines.docker import api, checks, command_line, daemon_json
 from shim.engines.model import Edit, Location, Put, Registry
@@ -124,6 +124,12 @@ class Docker(Engine):
             *checks.confined(registry, name, location),
             *checks.cdi_off(registry, location),
         ]
+
+    def program_fault(self, host: Host, location: Location, registry: Registry, runtime: Runtime) -> str:
+        """Of an entry for containerd's shim that names no program, and of the built-in, it is runc. See `Engine`."""
+        is_used = bool(runtime.file) or runtime.name == registry.default
+        named = runtime.path or ("runc" if runtime.type == daemon_json.SHIM and is_used else "")
+        return runtime_programs.fault(host, location, named)
 
     def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
         """What a changed file comes to, if dockerd takes it: `dockerd --validate`, since docker 23. See `Engine`.

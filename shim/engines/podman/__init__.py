@@ -23,7 +23,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import launcher, oci_hooks, running, sources, toml_layers
+from shim.engines import launcher, oci_hooks, running, runtime_programs, sources, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.podman import checks, containers_conf, programs
@@ -169,6 +169,12 @@ class Podman(Engine):
             result.append(Edit(location.drop_in or location.config, "toml", (key,), head=_HEAD))
         return result
 
+    def program_fault(self, host: Host, location: Location, registry: Registry, runtime: Runtime) -> str:
+        """By one of its paths, else by the runtime's name in PATH, and never by another name. See `Engine`."""
+        if runtime.path.startswith("/"):
+            return runtime_programs.fault(host, location, runtime.path)
+        return f"{runtime.path}, which is no absolute path, and no program {runtime.name} is in PATH"
+
     def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
         """By annotation, unless this podman takes annotations of images. See `Engine`."""
         if location.version and location.version < TAKES_NO_IMAGE_ANNOTATIONS:
@@ -193,7 +199,8 @@ def _runtimes(host: Host, layers: list[Layer], document: Table, systemd: bool | 
         if isinstance(value, list):
             # the first that exists, else the name in PATH
             paths = texts(value)
-            path = next(filter(host.exists, paths), "") or host.find(name) or next(iter(paths), "")
+            there = (path for path in paths if path.startswith("/") and host.exists(path))
+            path = next(there, "") or host.find(name) or next(iter(paths), "")
             layer = toml_layers.last(layers, (*RUNTIMES, name))
             file, line = (layer.path, layer.line((*RUNTIMES, name))) if layer else ("", 0)
             candidates: list[Value] = [*paths]
