@@ -32,8 +32,10 @@ def end(part: str, words: list[str], error: Exception) -> "NoReturn":
     said = _said(call)
     if said.get("verb") in {"exec", "update"} or said.get("asks") == "0":
         try:
-            from shim.base.execute import execute
+            from shim.base.execute import execute, let_interrupts_through
 
+            if words[:1] == ["sigint=held"]:  # shim.start did not come so far
+                let_interrupts_through()
             execute(said["low"], words[words.index("--") + 1 :], said.get("sigign", "").split(","))
         except Exception as failure:
             error = failure

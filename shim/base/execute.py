@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _KEPT = b"SHIM_KEEP_"
+_CHUNK = 16 * 1024  # bytes: the memory for more than most environments need would cost more than the reading
 _IGNORED_BY_PYTHON = {"PIPE": _signal.SIGPIPE, "XFSZ": _signal.SIGXFSZ}
 
 
@@ -56,6 +57,12 @@ class Environment:
         return self._values
 
 
+def let_interrupts_through() -> None:
+    """End at SIGINT as the low-level runtime would, without a traceback: the launcher has held it since its start."""
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGINT])
+
+
 def execute(program: str, argv: list[str], ignored: Collection[str]) -> NoReturn:
     """Execute a program with the environment that the launcher was started with.
 
@@ -76,7 +83,7 @@ def _environment() -> Mapping[bytes, bytes]:
     parts = []
     fd = posix.open("/proc/self/environ", posix.O_RDONLY | posix.O_CLOEXEC)
     try:
-        while part := posix.read(fd, 1 << 20):
+        while part := posix.read(fd, _CHUNK):
             parts.append(part)
     finally:
         posix.close(fd)

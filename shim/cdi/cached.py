@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shim.cdi.directories import Directories
-    from shim.cdi.index import Indexed
+    from shim.cdi.index_lists import IndexLists
     from shim.host.trust import Trust
 
 
 def open(
     dirs: Iterable[str] = directories.DEFAULT, *, trust: Trust | None = None, index: str = ""
-) -> Directories | Indexed:
+) -> Directories | IndexLists:
     """The devices that the given directories serve.
 
     Arguments:
@@ -27,9 +27,11 @@ def open(
     """
     if not index:
         return directories.read(dirs, trust)
-    from shim.cdi.index import Inputs, load, write  # late: only for those who keep one
+    from shim.cdi.index import load  # late, like the next: only for those who keep one
+    from shim.cdi.index_writer import Inputs, write
 
-    found = load(index)
+    loaded = load(index)
+    found = loaded.whole() if loaded else None
     if found and found.dirs == [clean(directory) for directory in dirs]:
         return found
     inputs = Inputs()

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shim.cdi.index import Inputs
+    from shim.cdi.index_writer import Inputs
     from shim.cdi.spec import Spec
     from shim.host.trust import Trust
 
@@ -61,6 +61,10 @@ class Directories:
         The name is looked up as text: there are no patterns, and `all` is a name like any other.
         """
         return self._served.get(name)
+
+    def whole(self) -> Directories:
+        """This: an index gives here what only people and errors ask for (shim.cdi.types.Named)."""
+        return self
 
     def driver(self, kind: str) -> list[Spec]:
         """The specs of a kind in the highest directory that has any, in load order; none where no spec is of that kind.

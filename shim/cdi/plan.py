@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from typing import Any, Literal
 
-    from shim.cdi.types import Served, ServingSpec
+    from shim.cdi.types import Named, ServingSpec
     from shim.host.nodes import Lookup, Node
 
     Json = dict[str, Any]
@@ -75,15 +75,16 @@ class UnresolvedError(CdiError):
     Its text names each device with what is near to it, the directories searched and the files refused.
     """
 
-    def __init__(self, names: Sequence[str], directories: Served) -> None:
+    def __init__(self, names: Sequence[str], directories: Named) -> None:
         # Only a request that fails needs the words, and looking for near names is half the module.
         from shim.cdi import unresolved
 
         self.names = list(names)
-        unknown = unresolved.findings(names, directories)
-        refused = unresolved.refused(directories.findings)
+        served = directories.whole()
+        unknown = unresolved.findings(names, served)
+        refused = unresolved.refused(served.findings)
         super().__init__([*unknown, *refused])
-        self.args = (unresolved.text(unknown, refused, directories),)
+        self.args = (unresolved.text(unknown, refused, served),)
 
 
 class NodeError(CdiError):
@@ -100,7 +101,7 @@ class NodeError(CdiError):
 
 def make(
     names: Sequence[str],
-    directories: Served,
+    directories: Named,
     *,
     numbers: Literal["spec", "disk"] = SPEC,
     lookup: Lookup = lookup_on_host,
@@ -122,7 +123,7 @@ def make(
     return complete(names, find(names, directories, driver_only), numbers=numbers, lookup=lookup)
 
 
-def find(names: Sequence[str], directories: Served, driver_only: Collection[str] = ()) -> list[Block]:
+def find(names: Sequence[str], directories: Named, driver_only: Collection[str] = ()) -> list[Block]:
     """The container edits that qualified device names stand for, as the specs have them: the first half of `make`.
 
     Arguments: as for `make`.
@@ -157,7 +158,7 @@ def complete(
 
 
 def _resolve(
-    names: Sequence[str], directories: Served, driver_only: Collection[str]
+    names: Sequence[str], directories: Named, driver_only: Collection[str]
 ) -> list[tuple[ServingSpec, str | None]]:
     """Look each name up; raise UnresolvedError with all that are unknown. Device None: the spec-level edits alone."""
     served: list[tuple[ServingSpec, str | None]] = []
@@ -167,7 +168,7 @@ def _resolve(
         if found is not None:
             served.append(found)
             continue
-        drivers = directories.driver(name.partition("=")[0]) if name in driver_only else []
+        drivers = directories.whole().driver(name.partition("=")[0]) if name in driver_only else []
         served += [(spec, None) for spec in drivers]
         if not drivers:
             unknown.append(name)

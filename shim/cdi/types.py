@@ -27,8 +27,18 @@ class ServingSpec(Protocol):
         """Name -> container edits; at least the device that was looked up."""
 
 
-class Served(Protocol):
-    """The devices that spec directories serve: Directories, or Indexed."""
+class Named(Protocol):
+    """The devices that spec directories serve, by their names: Directories, Indexed or IndexLists."""
+
+    def get(self, name: str) -> tuple[ServingSpec, str] | None:
+        """The spec that serves a device, and the device's name in it."""
+
+    def whole(self) -> Served:
+        """The same with what only people and errors ask for."""
+
+
+class Served(Named, Protocol):
+    """The devices that spec directories serve: Directories, or IndexLists."""
 
     @property
     def dirs(self) -> list[str]:
@@ -49,9 +59,6 @@ class Served(Protocol):
     @property
     def shadowed(self) -> list[tuple[str, str, str]]:
         """(qualified name, path that loses, path that serves it)."""
-
-    def get(self, name: str) -> tuple[ServingSpec, str] | None:
-        """The spec that serves a device, and the device's name in it."""
 
     def driver(self, kind: str) -> Sequence[ServingSpec]:
         """The specs of the kind in the highest directory that has any: whose own edits are the driver's files."""

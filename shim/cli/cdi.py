@@ -249,7 +249,7 @@ def open_dirs(spec_dirs: Sequence[str]) -> Served:
     if spec_dirs:
         return directories.read(spec_dirs)
     world = World()
-    served = world.served()
+    served = world.served().whole()
     world.save()
     return served
 

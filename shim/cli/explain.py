@@ -13,7 +13,7 @@ from shim import __version__
 from shim.base.findings import ERROR, CdiError, Finding
 from shim.cli import describe
 from shim.cli.output import show_document, show_findings, show_groups, show_table, wide_option
-from shim.create import bug_report, record
+from shim.create import bug_report, record_files, record_reader
 from shim.create import explain as explaining
 from shim.create.invocation import Invocation
 from shim.hooks import core
@@ -159,7 +159,7 @@ def _find(container: str, root: str | None, name: str | None) -> dict[str, Any]:
     """The record of a container. Raises CdiError."""
     there = [
         entry
-        for entry in record.entries(record.directory())
+        for entry in record_reader.entries(record_files.directory())
         if entry["id"].startswith(container) and root in (None, entry["root"]) and name in (None, entry["name"])
     ]
     found = [entry for entry in there if entry["id"] == container] or there
@@ -168,7 +168,7 @@ def _find(container: str, root: str | None, name: str | None) -> dict[str, Any]:
     if found:
         which = ", ".join(f"{one['id']} (--name {one['name']} --root '{one['root']}')" for one in found)
         raise CdiError([Finding("RECORD_MISSING", f"{container!r} can be each of {which}", "say which is meant")])
-    where = record.directory() or "a directory below $XDG_RUNTIME_DIR, which is not set"
+    where = record_files.directory() or "a directory below $XDG_RUNTIME_DIR, which is not set"
     text = f"there is no record of a container {container!r} in {where}: shim has injected nothing into it"
     raise CdiError([Finding("RECORD_MISSING", text)])
 

@@ -16,7 +16,7 @@ from posix import _exit
 
 from shim.base.execute import execute
 from shim.base.findings import CdiError, Finding, internal
-from shim.create import changes, log, record, report
+from shim.create import changes, log, record, record_files
 from shim.create.bundle import tries
 from shim.create.invocation import Invocation
 from shim.create.outcome import Outcome
@@ -49,6 +49,8 @@ def main(words: list[str]) -> NoReturn:
         outcome.refusal = execute_low_level(call)
         _log(call, outcome, rootful)
     try:
+        from shim.create import report
+
         report.fail(outcome.refusal, call.log, call.log_format)
     except Exception as failure:  # a module of ours is damaged; the refusal stands
         from shim import broken
@@ -100,10 +102,13 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
                 break
         world.save()
         if not decision.refusal:
-            for finding in decision.findings:
-                report.warn(finding)
+            if decision.findings:
+                from shim.create import report  # late, as below: most creates have nothing to report
+
+                for finding in decision.findings:
+                    report.warn(finding)
             if decision.plan:
-                record.write(record.directory(), call, decision, bundle, edited, outcome.folded)
+                record.write(record_files.directory(), call, decision, bundle, edited, outcome.folded)
     except CdiError as error:
         outcome.refusal = error
     except Exception as error:  # whatever it is: the engine must show a line, not a traceback

@@ -13,7 +13,7 @@ container's life depends.
 
 from __future__ import annotations
 
-from shim.create import record
+from shim.create import record_files, record_reader
 from shim.create.bundle import edit
 
 TYPE_CHECKING = False
@@ -31,8 +31,8 @@ def complete(call: Invocation, place: str = "") -> None:
         place: the directory of the records, found out when not given.
     """
     try:
-        place = place or record.directory()
-        entry = record.read(place, call) if place and call.key and call.process else None
+        place = place or record_files.directory()
+        entry = record_reader.read(place, call) if place and call.key and call.process else None
         if entry and entry["env"]:
             edit(call.process, lambda process: _completed(process, entry["env"]))
     except Exception:  # noqa: S110  # see above; not even a defect of ours may stop it

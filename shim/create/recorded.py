@@ -6,6 +6,7 @@ was not asked then is an error.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, from_json
@@ -13,13 +14,38 @@ from shim.config.settings import Settings
 from shim.create.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from shim.cdi.plan import Plan
     from shim.create.recipe import Decision
     from shim.create.world import Trace
 
     Json = dict[str, Any]
+
+
+# Of a file, what is asked about it; in this order in a report
+_STATUS = ("st_mode", "st_ino", "st_dev", "st_uid", "st_gid", "st_size", "st_rdev", "st_mtime_ns", "st_ctime_ns")
+
+
+class Status:
+    """What stat(2) said about a file; members as in os.stat_result."""
+
+    __slots__ = _STATUS
+
+    st_mode: int
+    st_ino: int
+    st_dev: int
+    st_uid: int
+    st_gid: int
+    st_size: int
+    st_rdev: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        """Take the members in the order of _STATUS. Raises ValueError when there are more or fewer."""
+        for name, number in zip(_STATUS, numbers, strict=True):
+            setattr(self, name, number)
 
 
 class UnrecordedError(BaseException):
@@ -95,6 +121,8 @@ def _plan(plan: Plan | None) -> Json | None:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, os.stat_result | Status):
+        return [getattr(value, name) for name in _STATUS]
     if isinstance(value, Settings):
         return value.to_json()
     if isinstance(value, CdiError):
@@ -132,4 +160,6 @@ def _answer(kind: str, answer: Any) -> Any:
         return [(spec, device, edits) for spec, device, edits in answer]
     if not isinstance(answer, (_TYPES[kind], int)):
         raise ValueError(f"the answer to {kind} has another type")
+    if isinstance(answer, list) and kind != "podman":
+        return (Status(answer[0]), answer[1]) if kind == "read" else Status(answer)
     return answer

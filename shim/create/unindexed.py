@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posix
 
-from shim.cdi import directories, index
+from shim.cdi import directories, index_writer
 from shim.config import location, needles
 from shim.host import identity
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shim.cdi.types import Served
+    from shim.cdi.types import Named
     from shim.config.settings import Settings
     from shim.create.world import World
 
@@ -38,9 +38,9 @@ class Unsaved:
         self._paths = paths
         self._look = look
         self._trust = look.trust(rootful=identity.is_rootful(), user=posix.geteuid())
-        self._inputs = index.Inputs(look)
+        self._inputs = index_writer.Inputs(look)
 
-    def read(self) -> tuple[Settings, Served]:
+    def read(self) -> tuple[Settings, Named]:
         """The configuration and the devices that go with it. Raises CdiError: SETTINGS or SETTINGS_UNTRUSTED."""
         for path in self._paths:
             self._inputs.note(path)
@@ -48,7 +48,7 @@ class Unsaved:
         self._configured = self._inputs.settled()
         return found, directories.read(found.spec_dirs, self._trust, self._inputs)
 
-    def save(self, found: Settings, served: Served) -> None:
+    def save(self, found: Settings, served: Named) -> None:
         """Leave index and needles, unless an input has changed meanwhile. Silent.
 
         Arguments: of `read`.
@@ -56,6 +56,6 @@ class Unsaved:
         if not self.path or not isinstance(served, directories.Directories):
             return
         ways = sorted(self._trust.places)
-        if index.write(self.path, self._inputs, ways, found.to_json(), served) and self._configured:
+        if index_writer.write(self.path, self._inputs, ways, found.to_json(), served) and self._configured:
             directory, _, name = self.path.rpartition("/")
             needles.write(f"{directory}/{name.replace('index', 'needles', 1)}", self._configured, found.needles())

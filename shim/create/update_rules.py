@@ -15,7 +15,7 @@ from __future__ import annotations
 import posix
 
 from shim.base import fastjson
-from shim.create import merge, record
+from shim.create import merge, record_files, record_reader
 from shim.create.bundle import edit
 
 TYPE_CHECKING = False
@@ -37,8 +37,8 @@ def complete(call: Invocation, place: str = "") -> None:
         place: the directory of the records, found out when not given.
     """
     try:
-        place = place or record.directory()
-        entry = record.read(place, call) if place and call.key and call.resources else None
+        place = place or record_files.directory()
+        entry = record_reader.read(place, call) if place and call.key and call.resources else None
         origins = entry["origins"] if entry else ()
         nodes = [node for origin in origins for node in origin["edits"].get("deviceNodes") or ()]
         if nodes and call.resources == "-":

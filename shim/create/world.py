@@ -11,8 +11,9 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
     settings, specs    the configuration; the edits behind device names
     podman             which podman calls
 
-An answer is a plain value; the number of an error (errno(3)) stands for an OSError. The last three are answered from
-files, and each of these files is asked about as well, so that the trace names every path that was looked at.
+An answer is a plain value, or what stat(2) gives; the number of an error (errno(3)) stands for an OSError. The last
+three are answered from files, and each of these files is asked about as well, so that the trace names every path that
+was looked at.
 
 Settings and specs come from the index, which costs the opening of one file, or from the files themselves. What was read
 from files is left for the next create by `save`, which is no part of a decision.
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.cdi.plan import Block
-    from shim.cdi.types import Served
+    from shim.cdi.types import Named
     from shim.create.unindexed import Unsaved
+    from shim.host.look import FileStatus
     from shim.host.nodes import Node
     from shim.host.trust import Trust
 
@@ -44,31 +46,9 @@ if TYPE_CHECKING:
 
 _MAX_READ = 64 * 1024  # bytes of a small file
 _MAX_CONTENT = 4 * 1024 * 1024  # bytes: the longest command line or environment of a process (execve(2))
-_STATUS = ("st_mode", "st_ino", "st_dev", "st_uid", "st_gid", "st_size", "st_rdev", "st_mtime_ns", "st_ctime_ns")
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 _EINVAL = 22
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-
-
-class Status:
-    """What stat(2) says about a file, as a plain value; members as in os.stat_result."""
-
-    __slots__ = _STATUS
-
-    st_mode: int
-    st_ino: int
-    st_dev: int
-    st_uid: int
-    st_gid: int
-    st_size: int
-    st_rdev: int
-    st_mtime_ns: int
-    st_ctime_ns: int
-
-    def __init__(self, numbers: Sequence[int]) -> None:
-        """Take the members in the order of __slots__."""
-        for name, number in zip(_STATUS, numbers, strict=True):
-            setattr(self, name, number)
 
 
 class World:
@@ -78,18 +58,20 @@ class World:
 
     def __init__(self) -> None:
         self._answers: dict[tuple[str, Any], Any] = {}
-        self._loaded: tuple[Settings, Served] | None = None
+        self._loaded: tuple[Settings, Named] | None = None
         self._unsaved: Unsaved | None = None
 
     # --- what lies at a path ------------------------------------------------------------------------------------------
 
-    def lstat(self, path: str) -> Status:
+    def lstat(self, path: str) -> FileStatus:
         """What lies at a path, a link not followed. Raises OSError."""
-        return Status(self._ask("lstat", path))
+        status: FileStatus = self._ask("lstat", path)
+        return status
 
-    def stat(self, path: str) -> Status:
+    def stat(self, path: str) -> FileStatus:
         """What lies at a path, links followed. Raises OSError."""
-        return Status(self._ask("stat", path))
+        status: FileStatus = self._ask("stat", path)
+        return status
 
     def readlink(self, path: str) -> str:
         """The text of a symbolic link. Raises OSError."""
@@ -108,7 +90,7 @@ class World:
         """Whether a path leads nowhere, links followed; False where that cannot be seen."""
         return bool(self._ask("missing", path))
 
-    def read(self, path: str) -> tuple[Status, str]:
+    def read(self, path: str) -> tuple[FileStatus, str]:
         """The status and the text of a small file, which is no link; text "" unless it is a regular file.
 
         Arguments:
@@ -116,8 +98,8 @@ class World:
         Raises:
             OSError: it cannot be opened or read.
         """
-        numbers, text = self._ask("read", path)
-        return Status(numbers), text
+        answer: tuple[FileStatus, str] = self._ask("read", path)
+        return answer
 
     def content(self, path: str) -> bytes:
         """What a file holds, for an answer that a World makes of it. Raises OSError.
@@ -201,7 +183,7 @@ class World:
         blocks: list[Block] = found
         return blocks
 
-    def served(self) -> Served:
+    def served(self) -> Named:
         """The devices that the configured directories serve. Raises CdiError: SETTINGS or SETTINGS_UNTRUSTED."""
         return self._load()[1]
 
@@ -219,27 +201,25 @@ class World:
         return [(kind, argument, answer) for (kind, argument), answer in self._answers.items()]
 
     def _ask(self, kind: str, argument: Any) -> Any:
-        key = (kind, argument)
-        if key not in self._answers:
-            self._answers[key] = self._look(kind, argument)
-        answer = self._answers[key]
-        if isinstance(answer, int) and not isinstance(answer, bool):
+        try:
+            answer = self._answers[kind, argument]
+        except KeyError:
+            answer = self._answers[kind, argument] = self._look(kind, argument)
+        if type(answer) is int:
             raise OSError(answer, posix.strerror(answer), argument)
         return answer
 
     def _look(self, kind: str, argument: Any) -> Any:
+        if kind in _LOOKS:
+            try:
+                return _LOOKS[kind](argument)
+            except OSError as error:
+                return error.errno or _EINVAL
+            except ValueError:  # a NUL or an unpaired surrogate, which no path can hold
+                return _EINVAL
         if kind == "settings":
             return self._settings()
-        if kind == "specs":
-            return self._specs(argument)
-        if kind == "podman":
-            return self._podman(argument)
-        try:
-            return _LOOKS[kind](argument)
-        except OSError as error:
-            return error.errno or _EINVAL
-        except ValueError:  # a NUL or an unpaired surrogate, which no path can hold
-            return _EINVAL
+        return self._specs(argument) if kind == "specs" else self._podman(argument)
 
     def _settings(self) -> tuple[Settings, CdiError | None]:
         try:
@@ -267,7 +247,7 @@ class World:
         origin = podman_caller.find(self, precreate=stage == "precreate", environ=posix.environ)
         return [origin.kind, origin.source, origin.remedy]
 
-    def _load(self) -> tuple[Settings, Served]:
+    def _load(self) -> tuple[Settings, Named]:
         """The configuration and the devices that go with it, from the index if it counts. Raises CdiError."""
         if self._loaded:
             return self._loaded
@@ -285,7 +265,7 @@ class World:
                 pass
         return self._read(paths)
 
-    def _read(self, paths: Sequence[str]) -> tuple[Settings, Served]:
+    def _read(self, paths: Sequence[str]) -> tuple[Settings, Named]:
         from shim.create.unindexed import Unsaved  # late, with the reader of specs: the index saves them
 
         unsaved = Unsaved(location.index_path(paths[0], self), paths, self)
@@ -297,12 +277,8 @@ class World:
 # --- the answers ------------------------------------------------------------------------------------------------------
 
 
-def _numbers(status: posix.stat_result) -> list[int]:
-    return [getattr(status, name) for name in _STATUS]
-
-
 def _is_missing(path: str) -> bool:
-    """No Status: what is mounted may change all the time, and a decision must not hang on that."""
+    """Not its status: what is mounted may change all the time, and a decision must not hang on that."""
     try:
         posix.stat(path)
     except OSError as error:
@@ -310,7 +286,7 @@ def _is_missing(path: str) -> bool:
     return False
 
 
-def _read(path: str) -> tuple[list[int], str]:
+def _read(path: str) -> tuple[FileStatus, str]:
     flags = posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_NOCTTY
     fd = posix.open(path, flags)
     try:
@@ -319,7 +295,7 @@ def _read(path: str) -> tuple[list[int], str]:
         text = posix.read(fd, _MAX_READ).decode("utf-8", "surrogateescape") if is_regular else ""
     finally:
         posix.close(fd)
-    return _numbers(status), text
+    return status, text
 
 
 def _content(path: str) -> bytes:
@@ -334,8 +310,8 @@ def _content(path: str) -> bytes:
 
 
 _LOOKS: dict[str, Callable[[Any], Any]] = {
-    "lstat": lambda path: _numbers(posix.lstat(path)),
-    "stat": lambda path: _numbers(posix.stat(path)),
+    "lstat": posix.lstat,
+    "stat": posix.stat,
     "readlink": posix.readlink,
     "getxattr": lambda argument: posix.getxattr(*argument).hex(),
     "access": lambda path: posix.access(path, posix.X_OK, effective_ids=True),

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from shim.cdi import cached, directories, index, plan, unresolved
+from shim.cdi import cached, directories, index, index_writer, plan, unresolved
 from shim.cdi.directories import Directories
-from shim.cdi.index import DamagedError, Indexed, Inputs
+from shim.cdi.index import DamagedError
+from shim.cdi.index_lists import IndexLists
+from shim.cdi.index_writer import Inputs
 from shim.config import needles
 from shim.host.trust import Trust
 
@@ -51,7 +53,7 @@ class Scene:
         """Write the index; what it was made from."""
         trust, inputs = Trust(), Inputs()
         found = directories.read(self.dirs, trust, inputs)
-        assert index.write(self.path, inputs, trust.places, {"a": 1}, found)
+        assert index_writer.write(self.path, inputs, trust.places, {"a": 1}, found)
         return found
 
 
@@ -60,7 +62,7 @@ def scene(trusted_path: Path) -> Scene:
     return Scene(trusted_path)
 
 
-def _tell(found: Directories | Indexed) -> dict[str, Any]:
+def _tell(found: Directories | IndexLists) -> dict[str, Any]:
     """Everything that can be asked of both, as plain values."""
     devices = {}
     for name in [*found.devices(), "acme.example/gpu", "acme.example/gpu=7", "", "\n", "acme.example/gpu=0\t0"]:
@@ -88,7 +90,7 @@ def test_an_index_answers_everything_as_the_directories_do(scene: Scene) -> None
     found = scene.write()
     loaded = index.load(scene.path)
     assert loaded is not None
-    assert _tell(loaded) == _tell(found)
+    assert _tell(loaded.whole()) == _tell(found)
     assert loaded.settings == {"a": 1}
 
 
@@ -109,7 +111,7 @@ def test_open_uses_and_renews_the_index_of_its_directories(scene: Scene) -> None
     first = cached.open(scene.dirs, trust=Trust(), index=scene.path)
     second = cached.open(scene.dirs, trust=Trust(), index=scene.path)
     other = cached.open([str(scene.low)], trust=Trust(), index=scene.path)
-    assert (type(first), type(second), type(other)) == (Directories, Indexed, Directories)
+    assert (type(first), type(second), type(other)) == (Directories, IndexLists, Directories)
     assert _tell(first) == _tell(second)
 
 
@@ -173,10 +175,10 @@ def test_what_changed_a_moment_ago_could_change_again_unseen_so_nothing_is_writt
     trust, inputs = Trust(), Inputs()
     found = directories.read(scene.dirs, trust, inputs)
     _append(scene.low / "gpu.json")
-    assert not index.write(scene.path, inputs, trust.places, {}, found), "changed while it was read"
+    assert not index_writer.write(scene.path, inputs, trust.places, {}, found), "changed while it was read"
     inputs = Inputs()
     found = directories.read(scene.dirs, trust, inputs)
-    assert not index.write(scene.path, inputs, trust.places, {}, found), "changed just before"
+    assert not index_writer.write(scene.path, inputs, trust.places, {}, found), "changed just before"
     scene.rest()
     scene.write()
 
@@ -269,7 +271,7 @@ def test_nothing_is_written_into_a_directory_that_is_not_ours(scene: Scene, make
     """Who may write there could have put a link in the file's place, or would own what is read as root's word."""
     directory = make(Path(scene.path).parent)
     found, inputs = directories.read(scene.dirs, Trust(), Inputs()), Inputs()
-    assert not index.write(scene.path, inputs, [], {}, found)
+    assert not index_writer.write(scene.path, inputs, [], {}, found)
     assert not needles.write(f"{Path(scene.path).parent}/needles", [], ["x"])
     assert os.listdir(directory) == []
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from shim import __version__
-from shim.create import record
+from shim.create import record_files
 
 KIND = "acme.example/gpu"
 SPEC = {
@@ -74,7 +74,7 @@ class Scene:
 
     def create(self, name: str = "shim", root: str = "/r", low: str = "/bin/true") -> subprocess.CompletedProcess[str]:
         said = [f"low={low}", f"self={self._launcher}", "verb=create", f"bundle={self.bundle}", f"id={self.id}"]
-        said += [f"name={name}", f"root={root}", f"key={record.key(name, root, self.id)}"]
+        said += [f"name={name}", f"root={root}", f"key={record_files.key(name, root, self.id)}"]
         command = [sys.executable, "-I", "-S", "-B", str(self._main), "create", *said, "--", "true"]
         environment = {**os.environ, "SHIM_CONFIG": str(self.settings)}
         return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -88,7 +88,7 @@ def scene(trusted_path: Path, installed: Path, modules: Path) -> Iterator[Scene]
     made = Scene(trusted_path, installed, modules)
     yield made
     for name, root in (("shim", "/r"), ("shim-crun", "/r"), ("shim", "/other")):
-        Path(record.directory(), record.key(name, root, made.id)).unlink(missing_ok=True)
+        Path(record_files.directory(), record_files.key(name, root, made.id)).unlink(missing_ok=True)
 
 
 def _told(found: Any, *members: str) -> list[tuple[Any, ...]]:
@@ -372,7 +372,7 @@ def test_a_container_without_a_record_is_said_to_have_none(scene: Scene) -> None
 def test_records_that_are_none_are_passed_over(scene: Scene) -> None:
     scene.write(ASKING)
     scene.create()
-    place = Path(record.directory())
+    place = Path(record_files.directory())
     strange = {f"{scene.id}-{number}": data for number, data in enumerate((b"", b"{}\n", b'"/b"\n[]\n', b"\xff\n\xff"))}
     try:
         for name, data in strange.items():

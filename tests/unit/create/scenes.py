@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from shim.base.findings import CdiError
-from shim.cdi import index
+from shim.cdi import index_writer
 from shim.create.annotation_origin import MANAGER
 from shim.create.bundle import Bundle
 from shim.create.engine_annotations import OWN
@@ -184,7 +184,7 @@ class Scene:
         """Leave the index that a create leaves, however new its inputs are; False where it leaves none."""
         with monkeypatch.context() as patched:
             self.enter(patched)
-            patched.setattr(index, "_FRESH_NS", 0)
+            patched.setattr(index_writer, "_FRESH_NS", 0)
             world = World()
             try:
                 world.served()

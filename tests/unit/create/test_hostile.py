@@ -17,7 +17,7 @@ from unit.create.test_create import ASKING, Scene
 
 from shim.base.findings import CdiError
 from shim.cdi.plan import Plan
-from shim.create import merge, record, rules
+from shim.create import merge, record_files, rules
 from shim.create.bundle import edit
 from shim.create.world import World
 
@@ -298,7 +298,7 @@ def test_create_leaves_a_record_and_exec_reads_it(scene: Scene, trusted_path: Pa
     process = trusted_path / "process.json"
     process.write_text('{"env": ["GPU=old"]}')
     id = f"id={'x' * 8}"
-    key = f"key={record.key('shim', '', 'x' * 8)}"
+    key = f"key={record_files.key('shim', '', 'x' * 8)}"
     main = [
         sys.executable,
         "-I",

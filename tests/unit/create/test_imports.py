@@ -19,11 +19,12 @@ import pytest
 HOT_FILE: tuple[str, ...] = runpy.run_path(str(Path(__file__).parents[3] / "packaging/hot.py"))["MODULES"]
 # What every create needs, as the build has it. The interpreter's own (sys, io, encodings …) are taken off by comparison
 # with a bare start. Trust is in the file since most specs have hooks, and is loaded where a plan has one.
-HOT = {"_json", "errno", *HOT_FILE} - {"shim.host.trust"}
+HOT = {"_json", "errno", "gc", *HOT_FILE} - {"shim.host.trust"}
 # What a missing or stale index adds. A spec in YAML adds PyYAML with all that it drags in: hence the index.
 SPEC_READER = {
     "math",  # builtin
     "shim.cdi.directories",
+    "shim.cdi.index_writer",
     "shim.create.unindexed",
     "shim.cdi.decode",
     "shim.cdi.jsontext",

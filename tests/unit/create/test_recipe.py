@@ -13,8 +13,7 @@ from unit.create.scenes import CASES, Case, Scene
 
 from shim.create.question import Question
 from shim.create.recipe import Decision, decide
-from shim.create.recorded import Recorded, UnrecordedError, decision_to_json, trace_from_json, trace_to_json
-from shim.create.world import Status
+from shim.create.recorded import Recorded, Status, UnrecordedError, decision_to_json, trace_from_json, trace_to_json
 from shim.host import abilities
 
 Json = dict[str, Any]
@@ -88,8 +87,8 @@ def test_another_answer_makes_another_decision(
     question, decision = scene.decide()
     assert [edit["path"] for edit in decision.edits] == [["process", "env"], ["hooks"]]
     answers = {(kind, argument): answer for kind, argument, answer in decision.trace}
-    low = Status(answers["stat", str(scene.low)])
-    root = [0o100644, 1, 1, 0, 0, 0, 0, 0, 0]
+    low = answers["stat", str(scene.low)]
+    root = Status([0o100644, 1, 1, 0, 0, 0, 0, 0, 0])
     answers["read", abilities.RECORD] = root, f"{abilities.HEAD}\n{abilities._line(str(scene.low), low)}\n"
     trace = [(kind, argument, answer) for (kind, argument), answer in answers.items()]
     again = decide(question, Recorded(trace))
@@ -106,7 +105,7 @@ import shim.base, shim.cdi, shim.config, shim.create, shim.host, shim.hooks.core
 for package in (shim.base, shim.cdi, shim.config, shim.create, shim.host):
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-from shim.cdi import index
+from shim.cdi import index_writer
 from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
 from shim.create.question import Question
@@ -120,7 +119,7 @@ class Beside(World):
         posix.stat("/etc/hostname")
         return super().node(path)
 
-index._FRESH_NS = 0
+index_writer._FRESH_NS = 0
 traces = []
 for scene in json.load(sys.stdin):
     posix.environ.pop(b"CRI_O_EXTERNAL", None)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.cdi.plan import Plan
-from shim.create import exec_env, record
+from shim.create import exec_env, record, record_files, record_reader
 from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
 from shim.create.recipe import Decision
@@ -33,7 +34,7 @@ KEYS = {
 
 @pytest.mark.parametrize(("words", "key"), KEYS.items())
 def test_the_key_is_the_same_everywhere(words: tuple[str, str, str], key: str) -> None:
-    assert record.key(*words) == key
+    assert record_files.key(*words) == key
 
 
 def _fnv(data: bytes) -> int:
@@ -56,11 +57,11 @@ PART = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 
 @given(PART, PART, PART)
 def test_the_key_is_the_hash_of_name_root_and_id(name: str, root: str, id: str) -> None:
-    assert record.key(name, root, id) == f"{_fnv(chr(0).join((name, root, id)).encode()):016x}"
+    assert record_files.key(name, root, id) == f"{_fnv(chr(0).join((name, root, id)).encode()):016x}"
 
 
 def test_bytes_that_are_no_utf_8_count_as_they_are() -> None:
-    assert record.key("shim", "\udcff", "x") == f"{_fnv(bytes([*b'shim', 0, 255, 0, *b'x'])):016x}"
+    assert record_files.key("shim", "\udcff", "x") == f"{_fnv(bytes([*b'shim', 0, 255, 0, *b'x'])):016x}"
 
 
 class Container:
@@ -77,13 +78,19 @@ class Container:
 
     def call(self, verb: str = "create", **changes: str) -> Invocation:
         said = {"low": "/bin/true", "name": "shim", "self": "/x", "verb": verb, "root": self.root, "id": self.id}
-        said |= {"key": record.key("shim", self.root, self.id), "process": str(self.process)}
+        said |= {"key": record_files.key("shim", self.root, self.id), "process": str(self.process)}
         said |= {} if verb == "exec" else {"bundle": str(self.bundle)}
         return Invocation([*(f"{key}={value}" for key, value in {**said, **changes}.items()), "--", "true"])
 
+    def let_time_pass(self) -> None:
+        """The records were last swept more than a minute ago."""
+        stamp = Path(self.place).parent / "swept"
+        if stamp.exists():
+            os.utime(stamp, (time.time() - 61,) * 2)
+
     @property
     def file(self) -> Path:
-        return Path(self.place) / record.key("shim", self.root, self.id)
+        return Path(self.place) / record_files.key("shim", self.root, self.id)
 
     def create(self, env: list[str], before: list[str], call: Invocation | None = None) -> None:
         """Inject the variables into a config that has those of `before`."""
@@ -122,7 +129,7 @@ def container(tmp_path: Path) -> Container:
 
 def test_a_record_says_what_was_injected_for_whom(container: Container) -> None:
     container.create(["A=1", "B=2"], ["B=0", "Z=9"])
-    found = record.read(container.place, container.call("exec"))
+    found = record_reader.read(container.place, container.call("exec"))
     assert found is not None
     assert found["bundle"] == str(container.bundle)
     assert found["wanted"] == {"v.example/c=d": "--device"}
@@ -159,9 +166,9 @@ def test_b5_a_record_counts_while_config_json_holds_its_edits(container: Contain
     """podman 6 saves config.json again at `podman update`: exec lost the variables of devices."""
     container.create(["A=1"], ["Z=9"])
     _save_again(container, change)
-    assert (record.read(container.place, container.call("exec")) is not None) == counts
+    assert (record_reader.read(container.place, container.call("exec")) is not None) == counts
     assert container.exec(["Z=9"]) == (["Z=9", "A=1"] if counts else ["Z=9"])
-    assert [entry["holds"] for entry in record.entries(container.place)] == [counts]
+    assert [entry["holds"] for entry in record_reader.entries(container.place)] == [counts]
 
 
 # --- exec -----------------------------------------------------------------------------------------------------------
@@ -341,9 +348,9 @@ def test_a_second_create_with_another_value_too(container: Container) -> None:
 
 def test_another_container_on_a_bundle_that_has_all_gets_what_its_exec_lacks(container: Container) -> None:
     container.create(["A=1"], [])
-    second = container.call(id="c2", key=record.key("shim", container.root, "c2"))
+    second = container.call(id="c2", key=record_files.key("shim", container.root, "c2"))
     container.inject(["A=1"], second)
-    call = container.call("exec", id="c2", key=record.key("shim", container.root, "c2"))
+    call = container.call("exec", id="c2", key=record_files.key("shim", container.root, "c2"))
     assert container.exec([], call) == ["A=1"]
 
 
@@ -391,33 +398,58 @@ def test_what_cannot_be_written_changes_nothing(container: Container) -> None:
 # --- cleaning up ----------------------------------------------------------------------------------------------------
 
 
-def test_records_whose_bundle_is_gone_go_with_the_next_creates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_whose_bundle_is_gone_go_with_a_later_create(tmp_path: Path) -> None:
     containers = [Container(tmp_path, id=f"c{number}") for number in range(60)]
-    for one in containers:
-        one.create(["A=1"], [])
-    place = Path(containers[0].place)
-    assert len(os.listdir(place)) == 60, "a record was taken away although its bundle is there"
-    for one in containers[:50]:
-        one.config.unlink()
-        one.bundle.rmdir()
-    (place / "0123456789abcdef.999999999").write_text("half a record of a killed process")
-    living = place / f"0123456789abcdef.{os.getpid()}"
+    for container in containers:
+        container.let_time_pass()
+        container.create(["A=1"], [])
+    directory = Path(containers[0].place)
+    assert len(os.listdir(directory)) == 60, "a record was taken away although its bundle is there"
+    for container in containers[:50]:
+        container.config.unlink()
+        container.bundle.rmdir()
+    (directory / "0123456789abcdef.999999999").write_text("half a record of a killed process")
+    living = directory / f"0123456789abcdef.{os.getpid()}"
     living.write_text("half a record of one that is still there")
-    for pid in range(1000, 1061):  # each create is a process of its own
-        monkeypatch.setattr("posix.getpid", lambda pid=pid: pid)
-        before = len(os.listdir(place))
-        containers[-1].create(["A=1"], [])
-        assert before - 16 <= len(os.listdir(place)) <= before
-    assert set(os.listdir(place)) == {living.name, *(one.file.name for one in containers[50:])}
+    containers[-1].create(["A=1"], [])
+    assert len(os.listdir(directory)) == 62, "it was swept less than a minute ago"
+    containers[-1].let_time_pass()
+    containers[-1].create(["A=1"], [])
+    assert set(os.listdir(directory)) == {living.name, *(container.file.name for container in containers[50:])}
+
+
+def test_of_many_files_each_is_looked_at_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One create must not read thousands of files."""
+    container = Container(tmp_path)
+    container.create(["A=1"], [])
+    for number in range(1000):
+        Path(container.place, f"{number:016x}").write_text("no record")
+    for pid in range(1000, 1040):
+        monkeypatch.setattr("posix.getpid", lambda pid=pid: pid * 7919)
+        container.let_time_pass()
+        before = len(os.listdir(container.place))
+        container.create(["A=1"], [])
+        assert before - 256 <= len(os.listdir(container.place)) <= before
+    assert os.listdir(container.place) == [container.file.name]
+
+
+def test_a_clock_that_was_put_back_does_not_end_the_sweeping(tmp_path: Path) -> None:
+    container, gone = Container(tmp_path), Container(tmp_path, id="gone")
+    gone.create(["A=1"], [])
+    shutil.rmtree(gone.bundle)
+    os.utime(Path(container.place).parent / "swept", (time.time() + 86400,) * 2)
+    container.create(["A=1"], [])
+    assert not gone.file.exists()
 
 
 GONE = 1 << 22  # PID_MAX_LIMIT: no process has it
 
 
 def _sweep(container: Container, monkeypatch: pytest.MonkeyPatch, times: int = 4) -> None:
-    """Later creates of a container, each a process of its own that ends."""
+    """Later creates of a container, each a process of its own that ends, and a minute after the last sweep."""
     for number in range(times):
         monkeypatch.setattr("posix.getpid", lambda number=number: GONE + number)
+        container.let_time_pass()
         container.create(["A=1"], [])
 
 
@@ -458,12 +490,14 @@ def test_a_bundle_that_many_containers_have_used_keeps_the_records_of_those_that
     elsewhere = Container(tmp_path, id="elsewhere", root="/run/other")
     elsewhere.create(["A=1"], [], elsewhere.call(low=low))
     for id in ("deleted", "living", *(f"c{number}" for number in range(8))):
+        elsewhere.let_time_pass()
         used(id)
     monkeypatch.undo()
     used("creating")  # by this process, which may not have come to making its directory
     monkeypatch.setattr("posix.getpid", lambda: GONE)
+    elsewhere.let_time_pass()
     last = used("last")
-    there = {entry["id"] for entry in record.entries(last.place)}
+    there = {entry["id"] for entry in record_reader.entries(last.place)}
     assert there == {"living", "creating", "last", "elsewhere"}
 
 
@@ -520,7 +554,7 @@ def test_a_record_of_version_0_1_0_counts_and_goes_with_its_bundle(
     other = Container(tmp_path, id="c2")
     _sweep(other, monkeypatch)
     assert container.exec([]) == ["A=1"]
-    assert [entry["bundle"] for entry in record.entries(container.place) if entry["id"] == "c1"] == [
+    assert [entry["bundle"] for entry in record_reader.entries(container.place) if entry["id"] == "c1"] == [
         str(container.bundle)
     ]
     container.config.unlink()

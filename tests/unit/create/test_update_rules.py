@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from shim.cdi.plan import Plan
-from shim.create import record, update_rules
+from shim.create import record, record_files, update_rules
 from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
 from shim.create.recipe import Decision
@@ -52,7 +52,7 @@ def place(tmp_path: Path) -> str:
 def words(**said: str) -> list[str]:
     """The launcher's words for an update of c1."""
     usual = {"low": "/bin/cat", "name": "shim", "self": "/x", "verb": "update", "id": "c1"}
-    usual["key"] = record.key("shim", "", "c1")
+    usual["key"] = record_files.key("shim", "", "c1")
     return [*(f"{key}={value}" for key, value in {**usual, **said}.items()), "--", "cat"]
 
 

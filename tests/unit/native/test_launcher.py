@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from unit.native.world import PRELOAD, Outcome, Seen, World
 
-from shim.create import record
+from shim.create import record_files
 
 ASKS = '{"annotations":{"cdi.k8s.io/x":"vendor.example/class=dev"}}'
 QUIET = '{"annotations":{"other":"a\\u003cb"}}'
@@ -160,7 +160,7 @@ def test_an_annotation_leads_to_python(world: World) -> None:
         "bundle": [str(world.bundle)],
         "id": ["id"],
         "root": ["/r"],
-        "key": [record.key("shim", "/r", "id")],
+        "key": [record_files.key("shim", "/r", "id")],
         "log": ["l"],
         "log-format": ["json"],
         "--": [str(world.runtime), *line],
@@ -387,7 +387,7 @@ def test_a_config_behind_a_link_is_read(world: World) -> None:
 
 def record_of(name: str, root: str, id: str) -> str:
     """Where the record of a container lies for the host's root."""
-    return f"/run/shim/c/{record.key(name, root, id)}"
+    return f"/run/shim/c/{record_files.key(name, root, id)}"
 
 
 def test_an_exec_into_a_container_with_a_record_is_pythons(world: World) -> None:
@@ -401,7 +401,7 @@ def test_an_exec_into_a_container_with_a_record_is_pythons(world: World) -> None
         "process": ["/p"],
         "id": ["x"],
         "root": ["/r"],
-        "key": [record.key("shim", "/r", "x")],
+        "key": [record_files.key("shim", "/r", "x")],
         "log": ["l"],
         "--": [str(world.runtime), *line],
     }
@@ -447,7 +447,7 @@ def test_a_record_belongs_to_the_name_of_the_launcher(world: World) -> None:
     became_python(world.call("exec", "-p", "p", "x", env=world.run_env))
     world.put(record_of("shim-other", "", "x"))
     said = became_python(world.call("exec", "-p", "p", "x", name="shim-other", env=world.run_env)).verdict()
-    assert (said["name"], said["key"]) == (["shim-other"], [record.key("shim-other", "", "x")])
+    assert (said["name"], said["key"]) == (["shim-other"], [record_files.key("shim-other", "", "x")])
 
 
 def test_a_record_that_is_a_link_to_nothing_is_for_python_to_judge(world: World) -> None:
@@ -480,7 +480,7 @@ def test_rootless_records_lie_in_the_users_run_directory(
     world.put(record_of("shim", "", "x"))
     home = tmp_path / "home"
     (home / "shim/c").mkdir(parents=True)
-    (home / "shim/c" / record.key("shim", "", "x")).touch()
+    (home / "shim/c" / record_files.key("shim", "", "x")).touch()
     home.chmod(mode)
     env = [] if given is None else [b"XDG_RUNTIME_DIR=" + os.fsencode(given.format(home=home))]
     outcome = world.call("exec", "-p", "p", "x", rootless=True, env=env, cwd=tmp_path)
@@ -490,7 +490,7 @@ def test_rootless_records_lie_in_the_users_run_directory(
 def test_the_users_run_directory_is_nothing_to_the_hosts_root(world: World, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "shim/c").mkdir(parents=True)
-    (tmp_path / "shim/c" / record.key("shim", "", "mine")).touch()
+    (tmp_path / "shim/c" / record_files.key("shim", "", "mine")).touch()
     env = [b"XDG_RUNTIME_DIR=" + os.fsencode(tmp_path)]
     became_python(world.call("exec", "-p", "p", "mine", env=env, rootless=True))
     is_hosts_root = os.geteuid() == 0

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shim.create import record
+from shim.create import record_files
 from shim.hooks._core import ffi, lib
 from shim.host import identity
 
@@ -42,13 +42,13 @@ def _record_key(name: str, root: str, id: str) -> str:
 @example("", "", "")
 @example("shim", "/run/user/\udcff", "ü")
 def test_a_container_has_the_same_key_everywhere(name: str, root: str, id: str) -> None:
-    assert _record_key(name, root, id) == record.key(name, root, id)
+    assert _record_key(name, root, id) == record_files.key(name, root, id)
 
 
 def test_what_is_missing_is_the_empty_text() -> None:
     out = ffi.new("char[]", 17)
     lib.record_key(out, b"shim", ffi.NULL, ffi.NULL)
-    assert ffi.string(out).decode() == record.key("shim", "", "")
+    assert ffi.string(out).decode() == record_files.key("shim", "", "")
 
 
 def test_the_parts_of_a_key_are_told_apart() -> None:

@@ -1,0 +1,31 @@
+"""Start: which part of shim a call of Python is for. HOT.
+
+shim/__main__.py has only what must come before any module, since it is compiled each time.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+from shim.base.execute import let_interrupts_through
+
+# Part -> its module; for all others the command line
+PARTS = {"create": "shim.create", "precreate": "shim.create.precreate", "netdevices": "shim.hooks.netdevices"}
+
+
+def main(part: str, words: list[str]) -> None:
+    """Run a part of shim.
+
+    Arguments:
+        part: "create", "precreate", "netdevices" or "cli".
+        words: what the launcher hands over to it (shim.create.invocation), or a command line.
+    """
+    if words[:1] == ["sigint=held"]:
+        del words[0]
+        let_interrupts_through()
+    if part == "create":
+        gc.disable()  # the process ends soon, and what it makes is bounded by the size of config.json
+    module = PARTS.get(part, "shim.cli")
+    __import__(module)
+    sys.modules[module].main(words)
