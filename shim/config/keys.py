@@ -6,7 +6,7 @@ Reading, `shim config show|default`, the hint for a misspelt key and the test of
 from __future__ import annotations
 
 from shim.cdi import names
-from shim.config.settings import ANY, IGNORE, KNOWN, OFF, OURS, PRIVILEGED, REFUSE
+from shim.config.settings import ANY, AUTO, IGNORE, KNOWN, OFF, OURS, PRIVILEGED, REFUSE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,9 +165,10 @@ KEYS = (
     Key(
         "hooks.fold",
         "fold",
-        f'"{OFF}", "{OURS}" (hooks of shim) or "{KNOWN}" (those of NVIDIA\'s hook programs, too)',
+        f'"{AUTO}" (hooks of shim where the root is read-only), "{OURS}" (hooks of shim), '
+        f'"{KNOWN}" (those of NVIDIA\'s hook programs, too) or "{OFF}"',
         "Whose hooks create does itself, so that none runs while the container starts.",
-        _one_of(OFF, OURS, KNOWN),
+        _one_of(AUTO, OURS, KNOWN, OFF),
     ),
     Key("log.file", "log_file", 'absolute path, or "" for no log', "The log of creates that injected or failed.", _log),
 )

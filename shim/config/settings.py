@@ -25,8 +25,11 @@ REFUSE = "refuse"  # a container with one that asks is not started
 IGNORE = "ignore"  # they do not count
 
 # Whose hooks create does itself
+AUTO = "auto"  # those of shim, where the root could not be written any more when they run
 OURS = "ours"
-KNOWN = "known"  # those of NVIDIA's hook programs, too
+KNOWN = "known"  # those of VENDOR_PROGRAMS, too
+
+VENDOR_PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")  # last parts of the paths of hook programs whose work shim knows
 
 MOUNTS_BELOW = "/var/run/nvidia-container-devices"
 
@@ -46,7 +49,7 @@ class Settings:
         merge: whether all sources count; else only the first that asks, in the order of shim.create.image_requests.
         variables: name -> kind of the devices that its value names.
         swarm_variables: name -> kind; where one of them is set, `variables` of that kind do not count.
-        fold: OFF, OURS or KNOWN: whose hooks create does itself (shim.create.fold).
+        fold: OFF, AUTO, OURS or KNOWN: whose hooks create does itself (shim.create.fold).
         log_file: "" for no log, None for the usual path of this user (shim.create.log).
         warnings: findings about keys that mean nothing.
     """
@@ -80,7 +83,7 @@ class Settings:
         self.merge = True
         self.variables = {"NVIDIA_VISIBLE_DEVICES": "nvidia.com/gpu", "AMD_VISIBLE_DEVICES": "amd.com/gpu"}
         self.swarm_variables: dict[str, str] = {}
-        self.fold = OURS
+        self.fold = AUTO
         self.log_file: str | None = None
         self.warnings: list[Finding] = []
 

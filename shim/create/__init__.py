@@ -12,7 +12,7 @@ here starts a process or opens a device.
 
 from __future__ import annotations
 
-from posix import _exit
+from posix import _exit, isatty
 
 from shim.base.execute import execute
 from shim.base.findings import CdiError, Finding, internal
@@ -102,8 +102,8 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
                 break
         world.save()
         if not decision.refusal:
-            if decision.findings:
-                from shim.create import report  # late, as below: most creates have nothing to report
+            if decision.findings and isatty(2):  # a person sees it; the log has them in any case
+                from shim.create import report  # late, as below: under an engine nothing is reported here
 
                 for finding in decision.findings:
                     report.warn(finding)

@@ -6,7 +6,7 @@ it does is unknown.
 
 from __future__ import annotations
 
-from shim.config.settings import KNOWN, OFF
+from shim.config.settings import KNOWN, OFF, VENDOR_PROGRAMS
 from shim.hooks import core
 
 TYPE_CHECKING = False
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 STAGES = ("prestart", "createRuntime", "createContainer")  # as they run; later ones run in a container that is made
-_VENDOR_PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")
 _RUNTIMES = ("runc", "crun")
 _EARLY = tuple(hook for hook in core.HOOKS if hook.before != core.LATER)
 _WITHOUT_LIBRARIES = frozenset(hook.name for hook in core.HOOKS if not hook.makes_libraries)
@@ -41,7 +40,7 @@ def read(item: Json, launcher: str, world: World, which: str) -> core.HookCall |
         return None
     if world.is_same_file(path, launcher):
         call = core.read_hook(args)
-    elif which == KNOWN and path.rpartition("/")[2] in _VENDOR_PROGRAMS:
+    elif which == KNOWN and path.rpartition("/")[2] in VENDOR_PROGRAMS:
         call = core.read_hook([path, *args[1:]])
     else:
         return None

@@ -9,8 +9,8 @@ asked never starts without.
 
 Late imports, each in one place: the sources that an image can write to (where one is switched on, or the configuration
 is broken), which annotations count under CRI-O and podman (shim.create.annotation_requests), user namespaces (few
-containers have one), network interfaces (few specs move any), and the C core (where a plan has hooks), which knows
-what a hook's command line means.
+containers have one), network interfaces (few specs move any), and the C core, which knows what a hook's command line
+means (where a hook may be folded).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from shim.base.findings import CdiError, Finding, internal
 from shim.cdi import plan
 from shim.cdi.edits import has_user_namespace
-from shim.config.settings import OFF, Settings
+from shim.config.settings import AUTO, KNOWN, OFF, VENDOR_PROGRAMS, Settings
 from shim.create import annotation_origin, annotation_requests, changes, merge, request, rules
 
 TYPE_CHECKING = False
@@ -141,7 +141,7 @@ def decide(question: Question, world: World) -> Decision:
         if question.unsure:
             raise _config_error(question, question.unsure)
         decision.edits = changes.between(config, _edit(question, decision.plan, world, image))
-        if settings.fold != OFF and question.verb != "restore":
+        if question.verb != "restore":
             decision.folds = _foldable(question, decision.plan, world, settings.fold)
     except CdiError as error:
         decision.refusal = error
@@ -233,16 +233,40 @@ def _with_interfaces(edited: Json, imposed: Plan, question: Question, world: Wor
 
 def _foldable(question: Question, imposed: Plan, world: World, whose: str) -> list[Json]:
     """The hooks of the plan whose work create may do itself."""
-    if not has_hooks(imposed):
+    if whose == OFF or not any(_may_be_known(path, question, world, whose) for path in _programs(imposed)):
+        return []
+    if whose == AUTO and not _is_read_only(question, world):
         return []
     try:
-        from shim.create import known_hooks  # late, with the C core: most plans have no hooks
+        from shim.create import known_hooks  # late, with the C core: few hooks are folded
     except (ImportError, SyntaxError):  # such as a C module of another Python; the hooks themselves need none
         return []
     if known_hooks.obstacle(question.config, question.low):
         return []
     new = [item for _, item in known_hooks.new(imposed, question.config)]
     return [item for item in new if known_hooks.is_foldable(item, question, world, whose)]
+
+
+def _programs(plan: Plan) -> list[str]:
+    """The programs of a plan's hooks, each once."""
+    return list(dict.fromkeys(hook["path"] for origin in plan.origins for hook in origin["edits"].get("hooks") or ()))
+
+
+def _may_be_known(path: str, question: Question, world: World, whose: str) -> bool:
+    """Whether the program of a hook is one whose work create knows, as far as its path says."""
+    is_vendor_s = whose == KNOWN and path.rpartition("/")[2] in VENDOR_PROGRAMS
+    return is_vendor_s or world.is_same_file(path, question.launcher)
+
+
+def _is_read_only(question: Question, world: World) -> bool:
+    """Whether the container's root cannot be written when hooks run: crun makes it read-only before it starts them."""
+    root = question.config.get("root")
+    if not isinstance(root, dict):
+        return False
+    path = root.get("path")
+    if not isinstance(path, str):
+        return False
+    return bool(root.get("readonly")) or world.is_read_only(path if path[:1] == "/" else f"{question.bundle}/{path}")
 
 
 def _refusal(refused: list[Finding]) -> CdiError:

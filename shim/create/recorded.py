@@ -142,6 +142,7 @@ _TYPES: dict[str, type] = {
     "getxattr": str,
     "access": bool,
     "missing": bool,
+    "readonly": bool,
     "read": list,
     "content": bool,
     "index": bool,

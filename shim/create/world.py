@@ -6,7 +6,7 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
     lstat, stat        what lies at a path                readlink   the text of a symbolic link
     read               status and text of a small file    getxattr   an extended attribute
     access             whether we may execute a file      index      whether an index counts
-    missing            whether a path leads nowhere
+    missing            whether a path leads nowhere   readonly   whether the file system of a path is read-only
     environ            a variable of the call             content    whether a file could be read
     settings, specs    the configuration; the edits behind device names
     podman             which podman calls
@@ -89,6 +89,10 @@ class World:
     def is_missing(self, path: str) -> bool:
         """Whether a path leads nowhere, links followed; False where that cannot be seen."""
         return bool(self._ask("missing", path))
+
+    def is_read_only(self, path: str) -> bool:
+        """Whether the file system in which a path lies takes no writes; False where that cannot be seen."""
+        return bool(self._ask("readonly", path))
 
     def read(self, path: str) -> tuple[FileStatus, str]:
         """The status and the text of a small file, which is no link; text "" unless it is a regular file.
@@ -286,6 +290,13 @@ def _is_missing(path: str) -> bool:
     return False
 
 
+def _is_read_only(path: str) -> bool:
+    try:
+        return bool(posix.statvfs(path).f_flag & posix.ST_RDONLY)
+    except OSError:
+        return False
+
+
 def _read(path: str) -> tuple[FileStatus, str]:
     flags = posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_NOCTTY
     fd = posix.open(path, flags)
@@ -316,6 +327,7 @@ _LOOKS: dict[str, Callable[[Any], Any]] = {
     "getxattr": lambda argument: posix.getxattr(*argument).hex(),
     "access": lambda path: posix.access(path, posix.X_OK, effective_ids=True),
     "missing": _is_missing,
+    "readonly": _is_read_only,
     "read": _read,
     "environ": lambda name: posix.environ.get(name.encode(), b"").decode("utf-8", "surrogateescape"),
 }

@@ -486,6 +486,9 @@ def test_a_hook_that_create_does_itself_is_said_to_be_folded_before_and_after(
     scene.spec.write_text(json.dumps({**SPEC, "containerEdits": {"hooks": hooks}}))
     scene.write(ASKING, root={"path": "rootfs"})
     found = scene.explain()
+    assert [edit["state"] for edit in found["edits"] if edit["kind"] == "hooks"] == ["added", "added"]
+    scene.write(ASKING, root={"path": "rootfs", "readonly": True})
+    found = scene.explain()
     assert [edit["state"] for edit in found["edits"] if edit["kind"] == "hooks"] == ["folded", "added"]
     assert not (scene.bundle / "rootfs/etc/ld.so.cache").exists()
     (trusted_path / "runc").symlink_to("/bin/true")

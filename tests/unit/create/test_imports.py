@@ -135,15 +135,34 @@ def test_a_create_that_moves_an_interface_adds_what_places_its_hooks(created: Cr
     assert created(config, json.dumps(spec), warm=True) == HOT | places
 
 
-@pytest.mark.parametrize("fold", ["ours", "off"])
-def test_a_create_with_a_hook_of_ours_adds_the_c_core_alone(created: Creates, installed: Path, fold: str) -> None:
-    """An import that fails is measured as well: this passed without cffi's library, when nothing was folded."""
-    hook = {"hookName": "createContainer", "path": str(installed), "args": ["shim", "hook", "update-ldcache"]}
+@pytest.mark.parametrize(
+    ("fold", "readonly", "program", "loads"),
+    [
+        ("ours", False, "", True),
+        ("auto", True, "", True),
+        ("auto", False, "", False),
+        ("off", True, "", False),
+        ("ours", True, "/bin/true", False),
+        ("known", True, "/bin/true", False),
+    ],
+)
+def test_only_a_create_that_may_fold_a_hook_adds_the_c_core(
+    created: Creates, installed: Path, fold: str, readonly: bool, program: str, loads: bool
+) -> None:
+    """An import that fails is measured as well: this passed without cffi's library, when nothing was folded.
+
+    The core costs more than 2 ms, and each create whose spec had hooks loaded it, foreign ones too.
+    """
+    hook = {
+        "hookName": "createContainer",
+        "path": program or str(installed),
+        "args": ["shim", "hook", "update-ldcache"],
+    }
     spec = {**SPEC, "containerEdits": {"hooks": [hook]}}
-    config = {**ASKING, "root": {"path": "r"}}
+    config = {**ASKING, "root": {"path": "r", "readonly": readonly}}
     settings = f'[hooks]\nfold = "{fold}"\n'
     loaded = created(config, json.dumps(spec), warm=True, settings=settings)
-    assert loaded == HOT | {"shim.host.trust"} | (FOLDING if fold == "ours" else set())
+    assert loaded == HOT | {"shim.host.trust"} | (FOLDING if loads else set())
 
 
 @pytest.mark.parametrize("state", ["off", "any"])

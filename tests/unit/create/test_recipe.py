@@ -95,6 +95,36 @@ def test_another_answer_makes_another_decision(
     assert [edit["path"] for edit in again.edits] == [["process", "env"], ["linux", "netDevices"]]
 
 
+@pytest.mark.parametrize(
+    ("case", "kind", "answer", "folds"),
+    [
+        ("a hook of our own", "readonly", False, 0),
+        ("a hook of our own", "readonly", True, 1),
+        ("a hook of our own, in a read-only root", "", False, 1),
+        ("a hook of our own, folded", "", False, 1),
+        ("a hook of our own, not folded", "", False, 0),
+        ("a foreign hook", "", False, 0),
+    ],
+)
+def test_a_hook_is_folded_by_default_where_it_could_not_write(
+    trusted_path: Path,
+    installed: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    case: str,
+    kind: str,
+    answer: bool,
+    folds: int,
+) -> None:
+    """A root that is read-only by config.json or by its file system; elsewhere folding is no faster than the hook."""
+    scene = Scene(trusted_path, installed, CASES[case])
+    scene.enter(monkeypatch)
+    question, decision = scene.decide()
+    asked = [of_kind for of_kind, _, _ in decision.trace]
+    assert ("readonly" in asked) == (kind == "readonly"), "asked only where it matters"
+    trace = [(of_kind, argument, answer if of_kind == kind else known) for of_kind, argument, known in decision.trace]
+    assert len(decide(question, Recorded(trace)).folds) == folds
+
+
 # --- the trace names every path that was looked at --------------------------------------------------------------------
 
 # Decides what JSON on standard input describes, between two system calls that fail; run under strace.
@@ -139,12 +169,24 @@ for scene in json.load(sys.stdin):
     traces.append([[], str(again.refusal or "")])
 json.dump(traces, sys.stdout)
 """
-PATHS = ("lstat", "stat", "readlink", "read", "content", "getxattr", "access", "missing", "index")  # kinds of questions
+PATHS = (
+    "lstat",
+    "stat",
+    "readlink",
+    "read",
+    "content",
+    "getxattr",
+    "access",
+    "missing",
+    "readonly",
+    "index",
+)  # kinds of questions
 WATCHED = ("/etc/", "/dev/", "/sys/", "/proc/", "/run/")
 TRACED = [
     "an annotation",
     "a foreign hook",
     "a hook of our own",
+    "a hook of our own, folded",
     "a hook of a vendor, folded",
     "a hook behind links",
     "a hook without its program",
