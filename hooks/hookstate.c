@@ -21,14 +21,14 @@
 
 enum { STATE_SIZE = 4 << 20, CONFIG_SIZE = 16 << 20, WAIT = 10000 };
 
-/* Reads up to a limit and returns the size. A pipe that stays open and silent ends the wait, not this process. */
-static ssize_t read_all(int fd, char *into, size_t room)
+/* Reads up to a limit and returns the size. wait: a pipe that stays open and silent ends the wait, not this process. */
+static ssize_t read_all(int fd, bool wait, char *into, size_t room)
 {
     size_t have = 0;
 
     for (;;) {
         struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-        int ready = poll(&poll_fd, 1, WAIT);
+        int ready = wait ? poll(&poll_fd, 1, WAIT) : 1;
         if (ready == 0)
             return -ETIMEDOUT;
         ssize_t got = ready < 0 ? -1 : read(fd, into + have, room - have);
@@ -49,7 +49,7 @@ static ssize_t read_path(const char *path, char *into, size_t room)
 
     if (fd < 0 || fstat(fd, &st))
         return -errno;
-    return S_ISREG(st.st_mode) ? read_all(fd, into, room) : -EINVAL;
+    return S_ISREG(st.st_mode) ? read_all(fd, false, into, room) : -EINVAL;
 }
 
 /* The host id of the container's id 0. */
@@ -232,7 +232,8 @@ int hook_target_read(const struct hook_call *call, struct hook_target *target, s
     *target = (struct hook_target){0};
     if (!text)
         return fault_set(fault, ENOMEM, "no memory for the state");
-    ssize_t size = from_file ? read_path(call->state, text, STATE_SIZE) : read_all(STDIN_FILENO, text, STATE_SIZE);
+    ssize_t size =
+        from_file ? read_path(call->state, text, STATE_SIZE) : read_all(STDIN_FILENO, true, text, STATE_SIZE);
     int rc = 0;
     if (size < 0)
         rc = fault_set(fault, (int)-size, "cannot read the container's state");

@@ -4,7 +4,7 @@
  *     profile     which ldconfig             ldprofile.c
  *     directories ld.so.conf, built-in ones  ldconf.c, ldglob.c
  *     lent        what will be mounted       ldlent.c
- *     listing     names, files, link texts   ldlist.c, lddir.c, elf.c, elffile.c
+ *     listing     names, files, link texts   ldlist.c, ldcrew.c, lddir.c, elf.c, elffile.c
  *     search      links, entries             ldscan.c, ldlinks.c
  *     encode      order, strings, file       ldencode.c
  *
@@ -158,7 +158,7 @@ static int search(struct ld_work *work, const struct root *root, const struct ld
     int rc = queue_dirs(work, options, written);
     if (rc)
         return fault_set(fault, -rc, "cannot read the root's %s", conf_path);
-    rc = ld_scan(work, options->threads ? options->threads : 2);
+    rc = ld_scan(work, options->threads);
     return rc ? fault_set(fault, -rc, "cannot search the root's library directories") : 0;
 }
 

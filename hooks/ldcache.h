@@ -29,7 +29,7 @@ struct ld_options {
     bool replace_empty;    /* beside injected libraries an empty file gives way to a soname link, see ldlinks.c */
     bool links_only;       /* make the soname links of the folders, and no cache */
     int elsewhere;         /* > 0: gets the cache of a root that cannot be written, which is not written then */
-    unsigned threads;      /* that look into files, 0: two */
+    unsigned threads;      /* that look into files, 0: by the number of processors */
 };
 
 struct ld_report {

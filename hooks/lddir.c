@@ -22,7 +22,7 @@ uint32_t *ld_slot(const struct ld_dir *dir, const char *name)
 {
     size_t at = ld_hash(name) & dir->mask;
 
-    while (dir->table[at] && strcmp(dir->entries[dir->table[at] - 1].name, name))
+    while (dir->table[at] && strcmp(dir->entries[dir->table[at] - 1]->name, name))
         at = (at + 1) & dir->mask;
     return &dir->table[at];
 }
@@ -31,7 +31,7 @@ struct ld_entry *ld_find(const struct ld_dir *dir, const char *name)
 {
     uint32_t at = dir->table ? *ld_slot(dir, name) : 0;
 
-    return at ? &dir->entries[at - 1] : NULL;
+    return at ? dir->entries[at - 1] : NULL;
 }
 
 struct ld_entry *ld_follow(const struct ld_dir *dir, struct ld_entry *entry)

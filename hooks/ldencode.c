@@ -14,9 +14,30 @@
 
 /* ---- order ---- */
 
-static int compare(const struct ld_arch *arch, const struct ld_item *one, const struct ld_item *two)
+/* Whether ONE stands before TWO (negative) or behind it; context: the first argument. */
+typedef int comparison(const void *, const void *, const void *);
+
+/* A stable sort: what is equal keeps its order. spare: room for as many pointers. */
+static void merge(const void **items, const void **spare, size_t count, comparison *compare, const void *context)
 {
-    int order = ld_compare(arch, two->key, one->key);
+    if (count < 2)
+        return;
+    size_t half = count / 2, left = 0, right = half, to = 0;
+    merge(items, spare, half, compare, context);
+    merge(items + half, spare, count - half, compare, context);
+    if (compare(context, items[half - 1], items[half]) <= 0)
+        return;
+    while (left < half && right < count)
+        spare[to++] = compare(context, items[left], items[right]) <= 0 ? items[left++] : items[right++];
+    while (left < half)
+        spare[to++] = items[left++];
+    memcpy(items, spare, to * sizeof *items);
+}
+
+static int compare_items(const void *context, const void *left_item, const void *right_item)
+{
+    const struct ld_item *one = left_item, *two = right_item;
+    int order = ld_compare(context, two->key, one->key);
 
     if (order)
         return order;
@@ -30,33 +51,17 @@ static int compare(const struct ld_arch *arch, const struct ld_item *one, const 
     return one->hwcap == two->hwcap ? 0 : one->hwcap < two->hwcap ? 1 : -1;
 }
 
-static void merge(const struct ld_arch *arch, struct ld_item **items, struct ld_item **spare, size_t count)
-{
-    if (count < 2)
-        return;
-    size_t half = count / 2, left = 0, right = half, to = 0;
-    merge(arch, items, spare, half);
-    merge(arch, items + half, spare, count - half);
-    while (left < half && right < count)
-        spare[to++] = compare(arch, items[left], items[right]) <= 0 ? items[left++] : items[right++];
-    while (left < half)
-        spare[to++] = items[left++];
-    memcpy(items, spare, to * sizeof *items);
-}
-
 /* glibc's way, one by one from the front: needed where the order is none, see long_number. Its cost is the square of the
  * number, which is the image's choice, so it ends when the time is up. */
-static int insert(const struct ld_work *work, struct ld_item **items)
+static int insert(const struct ld_work *work, const void **items)
 {
-    const struct ld_arch *arch = work->profile->arch;
-
     for (size_t i = 1; i < work->item_count; i++) {
         int late = root_late(work->root);
         if (late)
             return late;
-        struct ld_item *fresh = items[i];
+        const void *fresh = items[i];
         size_t at = 0;
-        while (at < i && compare(arch, items[at], fresh) <= 0)
+        while (at < i && compare_items(work->profile->arch, items[at], fresh) <= 0)
             at++;
         memmove(items + at + 1, items + at, (i - at) * sizeof *items);
         items[at] = fresh;
@@ -77,39 +82,56 @@ static bool long_number(const char *name)
     return false;
 }
 
-static int sorted(struct ld_work *work, struct ld_item ***into)
+static int sorted(struct ld_work *work, const void ***into)
 {
-    size_t size = work->item_count * sizeof(struct ld_item *);
-    struct ld_item **items = arena_get(&work->arena, size), **spare = arena_get(&work->arena, size);
+    size_t size = work->item_count * sizeof(void *);
+    const void **items = arena_get(&work->arena, size), **spare = arena_get(&work->arena, size);
     bool odd = false;
 
     if (!items || !spare)
         return -ENOMEM;
     for (size_t i = 0; i < work->item_count; i++) {
         items[i] = &work->items[i];
-        odd |= long_number(items[i]->key);
+        odd |= long_number(work->items[i].key);
     }
     *into = items;
     if (odd)
         return insert(work, items);
-    merge(work->profile->arch, items, spare, work->item_count);
+    merge(items, spare, work->item_count, compare_items, work->profile->arch);
     return 0;
 }
 
 /* ---- strings ---- */
 
+enum { TAIL = 8 };
+
 struct string {
     const char *text;
     size_t length;
+    uint64_t tail;   /* its last bytes, the last one first, with zeros where it is shorter: decides most comparisons */
     uint32_t *place; /* where the offset is wanted */
 };
 
+static uint64_t tail_of(const char *text, size_t length)
+{
+    uint64_t tail = 0;
+
+    for (size_t i = 0; i < TAIL; i++)
+        tail = tail << 8 | (i < length ? (unsigned char)text[length - 1 - i] : 0);
+    return tail;
+}
+
 /* By the last bytes first, larger first; of two with a common end the longer first. */
-static int by_end(const void *one, const void *two)
+static int by_end(const void *context, const void *one, const void *two)
 {
     const struct string *left = one, *right = two;
     size_t a = left->length, b = right->length;
 
+    (void)context;
+    if (left->tail != right->tail)
+        return left->tail < right->tail ? 1 : -1;
+    a -= a < TAIL ? a : TAIL;
+    b -= b < TAIL ? b : TAIL;
     while (a && b) {
         unsigned char x = (unsigned char)left->text[--a], y = (unsigned char)right->text[--b];
         if (x != y)
@@ -124,17 +146,21 @@ static bool ends_with(const struct string *string, const struct string *end)
            !memcmp(string->text + string->length - end->length, end->text, end->length);
 }
 
-/* Gives each string its offset, counted from BASE, and returns the size of the table. */
-static uint32_t place_strings(struct string *strings, size_t count, uint32_t base)
+/* Gives each string its offset, counted from BASE, and returns the size of the table. order: 2 * count pointers. */
+static uint32_t place_strings(const struct string *strings, size_t count, uint32_t base, const void **order)
 {
+    const struct string *before = NULL;
     uint32_t end = 0; /* behind the NUL of the preceding string */
 
-    if (count)
-        qsort(strings, count, sizeof *strings, by_end);
+    for (size_t i = 0; i < count; i++)
+        order[i] = &strings[i];
+    merge(order, order + count, count, by_end, NULL);
     for (size_t i = 0; i < count; i++) {
-        if (!i || !ends_with(&strings[i - 1], &strings[i]))
-            end += (uint32_t)strings[i].length + 1;
-        *strings[i].place = base + end - 1 - (uint32_t)strings[i].length;
+        const struct string *string = order[i];
+        if (!before || !ends_with(before, string))
+            end += (uint32_t)string->length + 1;
+        *string->place = base + end - 1 - (uint32_t)string->length;
+        before = string;
     }
     return end;
 }
@@ -163,9 +189,10 @@ _Static_assert(sizeof(struct file_header) == 48 && sizeof(struct file_entry) == 
 
 struct layout { /* the pieces of a file, before their bytes are put together */
     struct ld_work *work;
-    struct ld_item **items;
+    const void **items; /* struct ld_item, sorted */
     struct file_entry *entries;
     struct string *strings;
+    const void **order; /* room to sort the strings */
     size_t string_count;
     const char **names;    /* glibc-hwcaps names that an entry uses, sorted */
     uint32_t *name_places; /* of all names seen */
@@ -179,7 +206,9 @@ static int by_text(const void *one, const void *two)
 
 static void add_string(struct layout *layout, const char *text, uint32_t *place)
 {
-    layout->strings[layout->string_count++] = (struct string){text, strlen(text), place};
+    size_t length = strlen(text);
+
+    layout->strings[layout->string_count++] = (struct string){text, length, tail_of(text, length), place};
 }
 
 static uint64_t hwcap_value(const struct layout *layout, const struct ld_item *item)
@@ -213,19 +242,21 @@ static int lay_out(struct ld_work *work, struct layout *layout)
     if (rc)
         return rc;
     layout->entries = arena_get(&work->arena, (work->item_count + 1) * sizeof *layout->entries);
-    layout->strings =
-        arena_get(&work->arena, (2 * work->item_count + work->hwcaps_count + 1) * sizeof *layout->strings);
+    size_t strings = 2 * work->item_count + work->hwcaps_count + 1;
+    layout->strings = arena_get(&work->arena, strings * sizeof *layout->strings);
+    layout->order = arena_get(&work->arena, 2 * strings * sizeof *layout->order);
     layout->names = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->names);
     layout->name_places = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->name_places);
-    if (!layout->entries || !layout->strings || !layout->names || !layout->name_places)
+    if (!layout->entries || !layout->strings || !layout->order || !layout->names || !layout->name_places)
         return -ENOMEM;
     collect_names(layout);
     for (size_t i = 0; i < work->item_count; i++) {
+        const struct ld_item *item = layout->items[i];
         struct file_entry *entry = &layout->entries[i];
-        entry->flags = layout->items[i]->flags;
-        entry->hwcap = hwcap_value(layout, layout->items[i]);
-        add_string(layout, layout->items[i]->key, &entry->key);
-        add_string(layout, layout->items[i]->value, &entry->value);
+        entry->flags = item->flags;
+        entry->hwcap = hwcap_value(layout, item);
+        add_string(layout, item->key, &entry->key);
+        add_string(layout, item->value, &entry->value);
     }
     for (size_t i = 0; i < work->hwcaps_count; i++)
         add_string(layout, work->hwcaps[i], &layout->name_places[i]);
@@ -270,7 +301,7 @@ int ld_encode(struct ld_work *work, void **data, size_t *size)
         return rc;
     size_t count = work->item_count, base = sizeof(struct file_header) + count * sizeof(struct file_entry);
     struct file_header header = {.count = (uint32_t)count};
-    header.strings = place_strings(layout.strings, layout.string_count, (uint32_t)base);
+    header.strings = place_strings(layout.strings, layout.string_count, (uint32_t)base, layout.order);
     header.flags = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 2 : 3;
     header.extension = ((uint32_t)base + header.strings + 3) & ~3u;
     memcpy(header.magic, "glibc-ld.so.cache1.1", sizeof header.magic);

@@ -121,29 +121,37 @@ static int make_link(const struct ld_walk *walk, const struct ld_lib *lib, const
 }
 
 /* Enters a link that was made into the table, or declares all tables void. */
-static void remember_link(struct ld_walk *walk, const struct ld_lib *lib)
+static int remember_link(struct ld_walk *walk, const struct ld_lib *lib)
 {
     struct ld_dir *dir = walk->dir;
 
     if (!plain_name(lib->soname)) {
         walk->work->state++;
-        return;
+        return 0;
     }
     if (!ld_trusted(walk))
-        return;
-    uint32_t *place = ld_slot(dir, lib->soname);
-    if (!*place) {
-        dir->entries[dir->count++] = (struct ld_entry){.name = lib->soname};
-        *place = (uint32_t)dir->count;
+        return 0;
+    uint32_t *slot = ld_slot(dir, lib->soname);
+    struct ld_entry *entry = *slot ? dir->entries[*slot - 1] : arena_get(&walk->work->arena, sizeof *entry);
+    dir->entries = arena_grow(&walk->work->arena, dir->entries, dir->count, &dir->room, sizeof *dir->entries);
+    if (!entry || !dir->entries)
+        return -ENOMEM;
+    if (!*slot) {
+        *entry = (struct ld_entry){.name = lib->soname};
+        dir->entries[dir->count++] = entry;
+        *slot = (uint32_t)dir->count;
     }
-    dir->entries[*place - 1].type = DT_LNK;
-    dir->entries[*place - 1].target = lib->entry->name;
+    entry->type = DT_LNK;
+    entry->target = lib->entry->name;
+    return 0;
 }
 
 int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
 {
     struct ld_work *work = walk->work;
     int verdict = judge_by_table(walk, lib);
+    if (verdict == LEAVE)
+        return 0;
     const char *link = arena_join(&work->arena, walk->dir->path, lib->soname);
     const char *file = arena_join(&work->arena, walk->dir->path, lib->entry->name);
 
@@ -163,8 +171,7 @@ int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
         return 0;
     if (!rc) {
         work->links_made++;
-        remember_link(walk, lib);
-        return 0;
+        return remember_link(walk, lib);
     }
     work->links_refused++;
     if (rc == -EROFS || rc == -EXDEV)

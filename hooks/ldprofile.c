@@ -160,7 +160,8 @@ bool ld_profile_name(struct ld_profile *profile, const char *generator, size_t l
 
 /* ---- the banner of a libc ---- */
 
-enum { SLICE = 64 * 1024, BANNER = 160 };
+/* NEAR: in glibc's builds the banner is one of the last constants, at most 36 KiB before the name of the interpreter. */
+enum { SLICE = 40 * 1024, NEAR = SLICE, BANNER = 160 };
 
 static bool take_banner(struct ld_profile *profile, const char *text, size_t length)
 {
@@ -196,7 +197,10 @@ static bool search_banner(int fd, uint64_t from, uint64_t size, struct ld_profil
 
 enum { LIBC_LIMIT = 8 << 20 };
 
-/* The banner is constant data: in a loaded segment that is neither writable nor executable, the last one most often. */
+/*
+ * The banner is constant data: in a loaded segment that is neither writable nor executable, the last one most often; and
+ * there, before the name of the interpreter, which stands in a libc because it is a program, too.
+ */
 static bool search_libc(int fd, struct ld_profile *profile)
 {
     Elf64_Ehdr header;
@@ -209,6 +213,10 @@ static bool search_libc(int fd, struct ld_profile *profile)
     size_t size = header.e_phnum * sizeof *segments;
     if (header.e_phoff > LIBC_LIMIT || pread(fd, segments, size, (off_t)header.e_phoff) != (ssize_t)size)
         return false;
+    for (int i = 0; i < header.e_phnum; i++)
+        if (segments[i].p_type == PT_INTERP && segments[i].p_offset > NEAR && segments[i].p_offset < LIBC_LIMIT &&
+            search_banner(fd, segments[i].p_offset - NEAR, NEAR, profile))
+            return true;
     for (int i = header.e_phnum - 1; i >= 0; i--)
         if (segments[i].p_type == PT_LOAD && segments[i].p_flags == PF_R && segments[i].p_offset < LIBC_LIMIT &&
             search_banner(fd, segments[i].p_offset,

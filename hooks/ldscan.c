@@ -237,7 +237,7 @@ static int finish(struct ld_walk *walk)
 {
     for (size_t i = walk->count; i-- > 0;) {
         struct ld_lib *lib = &walk->libs[i];
-        int rc = root_late(walk->work->root);
+        int rc = i % 16 ? 0 : root_late(walk->work->root);
         if (!rc && !walk->dir->hwcaps && !lib->link && !walk->work->keep_links)
             rc = ld_maintain(walk, lib);
         if (rc < 0)
@@ -261,12 +261,12 @@ static int walk_dir(struct ld_work *work, struct ld_dir *dir)
         return -ENOMEM;
     int rc = 0;
     for (size_t i = 0; i < dir->scanned; i++)
-        dir->injected |= dir->entries[i].injected;
+        dir->injected |= dir->entries[i]->injected;
     for (size_t i = 0; !rc && i < dir->scanned; i++) {
-        rc =
-            root_late(work->root); /* names can be made to collide in a table, which costs the square of their number */
+        /* names can be made to collide in a table, which costs the square of their number */
+        rc = i % 16 ? 0 : root_late(work->root);
         if (!rc)
-            rc = visit(&walk, &dir->entries[i]);
+            rc = visit(&walk, dir->entries[i]);
     }
     return rc ? rc : finish(&walk);
 }

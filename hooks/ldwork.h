@@ -13,6 +13,7 @@
 #include "root.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 /* --- ldprofile.c: which ldconfig is imitated -------------------------------------------------------------------------- */
 
@@ -80,8 +81,8 @@ struct ld_dir {
     const struct ld_source *lent; /* a directory of the host, seen before it is mounted: this one, or one below it */
     const char *below;
     bool listed, foreign;
-    unsigned state;           /* the tree's state that the listing shows */
-    struct ld_entry *entries; /* in readdir order */
+    unsigned state;            /* the tree's state that the listing shows */
+    struct ld_entry **entries; /* in readdir order */
     size_t count, scanned, room;
     uint32_t *table; /* names to entries */
     size_t mask;
@@ -186,14 +187,59 @@ int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *
 
 /* --- ldlist.c: what the directories hold --------------------------------------------------------------------------------- */
 
-/* Lists the directories FROM..TO-1 of the work's list and looks into their files, by so many threads. */
+/*
+ * Lists the directories FROM..TO-1 of the work's list and looks into their files, by so many threads; 0: as many as there
+ * are processors, up to half of LD_THREADS.
+ */
 int ld_prepare(struct ld_work *work, size_t from, size_t to, unsigned threads);
+
+/* Whether ldconfig looks at an entry of this name and type (DT_REG...) in this directory at all. */
+bool ld_wanted(const struct ld_work *work, const struct ld_dir *dir, const char *name, uint8_t type);
+
+/* --- ldcrew.c: looking into files, by several threads ------------------------------------------------------------------- */
 
 /* Finds out what an open regular file is: fills in ENTRY, with texts from the arena. */
 int ld_look(const struct ld_work *work, struct arena *arena, int fd, const struct stat *st, struct ld_entry *entry);
 
-/* Whether ldconfig looks at an entry of this name and type (DT_REG...) in this directory at all. */
-bool ld_wanted(const struct ld_work *work, const struct ld_dir *dir, const char *name, uint8_t type);
+enum { LD_THREADS = 8 };
+
+struct ld_batch { /* names of one directory that are to be looked at */
+    struct ld_batch *next;
+    const struct ld_dir *dir;
+    struct ld_entry *entries;
+    size_t count, taken;
+};
+
+struct ld_worker {
+    struct ld_crew *crew;
+    struct arena arena;
+    pthread_t thread;
+};
+
+struct ld_crew {
+    const struct ld_work *work;
+    struct ld_worker workers[LD_THREADS]; /* the first is the thread that lists */
+    unsigned threads, running;
+    size_t share; /* limit of a thread's arena */
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    struct ld_batch *first, *last; /* what is not taken yet */
+    size_t waiting;                /* names in these */
+    bool complete;                 /* nothing will be added */
+    int rc;                        /* the first error */
+};
+
+/* Prepares for batches. threads: as in ld_prepare. No thread is started before there is enough to do. */
+void ld_crew_begin(struct ld_crew *crew, const struct ld_work *work, unsigned threads);
+
+/* Adds a batch, which must live until the end. */
+void ld_crew_add(struct ld_crew *crew, struct ld_batch *batch);
+
+/*
+ * Works on until all batches are looked at, and ends the threads. into: gets the memory of what was found.
+ * rc: an error of the caller, for which the rest is left. Returns the first error.
+ */
+int ld_crew_end(struct ld_crew *crew, struct arena *into, int rc);
 
 /* --- lddir.c: one directory and its table ---------------------------------------------------------------------------- */
 

@@ -208,16 +208,17 @@ def test_tree_is_as_after_ldconfig(tmp_path: Path, name: str, entries: dict[str,
     assert picture(roots[1], ("var",)) == picture(roots[0], ("var",))
 
 
-def test_many_libraries_are_as_after_ldconfig(tmp_path: Path) -> None:
-    """Enough for two threads to share, with links of every kind between them."""
+@pytest.mark.parametrize("threads", [0, 1, 2, 8])
+def test_many_libraries_are_as_after_ldconfig(tmp_path: Path, threads: int) -> None:
+    """Enough for several threads to share, with links of every kind between them. 0: by the number of processors."""
     entries: dict[str, Entry] = {"etc/ld.so.conf": CONF}
-    for i in range(300):
+    for i in range(500):
         entries[f"{USR}/libn{i % 97}.so.{i % 3}.{i}"] = library(f"libn{i % 97}.so.{i % 3}", padding=i * 40)
         if i % 5 == 0:
             entries[f"{USR}/libn{i}.so"] = f"-> libn{i % 97}.so.{i % 3}"
     reference, ours = (build(tmp_path / kind, entries) for kind in ("reference", "ours"))
     ldconfig(reference)
-    report = calls.update_ldcache(str(ours))
+    report = calls.update_ldcache(str(ours), threads=threads)
     assert picture(ours, ("var",)) == picture(reference, ("var",))
     assert report.entries == len(cache(ours).entries) > 150
     assert report.links_made > 150
