@@ -144,7 +144,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "CONFIG_HEADER_UNQUOTED": (ERROR, "put the plugin's name into quotes, as the message shows"),
     "CONFIG_TYPE": (ERROR, "give the value its type: true is no text, so it stands without quotes"),
     "CRI_DISABLED": (ERROR, "take cri out of disabled_plugins, then restart containerd"),
-    "DROP_IN_UNUSED": (ERROR, "let the main file import it, or run `shim runtime configure` anew"),
+    "DROP_IN_UNUSED": (ERROR, "give it a name and a directory that the engine reads; `shim runtime configure` does"),
     "HANDLER_MISSING": (ERROR, "run `shim runtime configure`, or use one of the runtimes that are there"),
     "RUNTIME_TYPE_MISSING": (ERROR, 'add runtime_type = "io.containerd.runc.v2"; `shim runtime configure` does'),
     "RUNTIME_BINARY_MISSING": (ERROR, "install the program, or correct the path; `shim runtime configure` does"),

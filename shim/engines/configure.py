@@ -230,9 +230,7 @@ def _check_result(
             text = f"with it, {location.engine} would lose the runtime{'s' * (len(lost) > 1)} {', '.join(lost)}"
             raise CdiError([Finding("RUNTIME_LOST", text, path=path)])
         if options.name not in after.runtimes and not options.hook:
-            text = (
-                f"{location.engine} would not find the runtime {options.name}: no file that it reads imports this one"
-            )
+            text = f"{location.engine} would not find the runtime {options.name}: {engine.unread}"
             raise CdiError([Finding("DROP_IN_UNUSED", text, path=path)])
 
 

@@ -28,12 +28,14 @@ class Engine(ABC):
     Attributes:
         name: by which it is chosen, and which messages and records have.
         program: the file name of its program or daemon.
+        unread: why it may not find a runtime in a file that was named for it, a clause.
         has_hooks: whether `hook_edits` can register shim without a runtime.
         has_runtime_classes: whether it may be the engine of a kubelet, whose Pods choose runtimes by RuntimeClass.
     """
 
     name: str
     program: str
+    unread = "it does not read this file"
     has_hooks = False
     has_runtime_classes = True
 

@@ -89,6 +89,23 @@ def setting(host: Host, paths: Iterable[str], keys: Keys, maps: Collection[Keys]
         yield from (layer for layer in layers if get(layer.document, keys) is not None)
 
 
+def outranked(layers: Iterable[Layer], path: str, keys: Iterable[Keys]) -> Iterator[Finding]:
+    """DROP_IN_UNUSED, for keys of a file that have no effect, since a later file sets them as well.
+
+    Arguments:
+        layers: the files.
+        path: the file.
+        keys: of it.
+    """
+    layers = list(layers)
+    for key in keys:
+        winner = last(layers, key)
+        if winner and winner.path != path:
+            text = f"it sets {'.'.join(key)}, and is read after {path}, where it would have no effect"
+            remedy = "take the key out of this file, or name a file that is read after it with --drop-in"
+            yield Finding("DROP_IN_UNUSED", text, remedy, path=winner.path, line=winner.line(key))
+
+
 def mistyped(layers: Iterable[Layer], types: dict[Keys, Any], engine: str) -> Iterator[Finding]:
     """Values of a type at which the engine stops.
 

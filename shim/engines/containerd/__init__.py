@@ -32,7 +32,7 @@ from shim.engines.contract import Engine
 from shim.engines.model import Add, Edit, Location, Put
 from shim.engines.texts import template_edit, toml_edit
 from shim.engines.texts.editing import apply, decoded
-from shim.engines.texts.values import table_at, texts
+from shim.engines.texts.values import get, table_at, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,7 @@ class Containerd(Engine):
 
     name = "containerd"
     program = "containerd"
+    unread = "no file that it reads imports this one"
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Find containerd's configuration. See `Engine`.
@@ -119,8 +120,7 @@ class Containerd(Engine):
             path = location.drop_in if merged.modern or location.layout == "k0s" else _home(location, merged)
             result = _in_file(host, location, merged, path or location.config, steps)
         later = host.with_files(apply(result, {edit.path: host.read(edit.path) for edit in result}))
-        if new.default and not distributions.is_template(location):
-            _check_default(config_files.merged(later, location), result, new)
+        _check_effect(config_files.merged(later, location), result, steps)
         _check_pods(host, later, location, new.name)
         return result
 
@@ -283,14 +283,18 @@ def _refuse_base(host: Host, location: Location) -> None:
         raise CdiError([Finding("ENGINE_CONFIG_OWNED", text, remedy, path=location.config)])
 
 
-def _check_default(later: Merged, result: list[Edit], new: NewRuntime) -> None:
-    """Refuse a default runtime that a file which is read later replaces."""
-    default = runtime_tables.default(later)
-    if default != new.name:
-        keys = ("containerd", "default_runtime_name")
+def _check_effect(later: Merged, result: list[Edit], steps: list[Put]) -> None:
+    """Refuse a default runtime, or CDI switched on, where a file that is read later decides otherwise."""
+    plugin = table_at(later.document, ("plugins", later.cri))
+    for step in steps:
+        keys = step.keys[2:]
+        if isinstance(step.value, dict) or "runtimes" in keys or get(plugin, keys) == step.value:
+            continue
         file, line = runtime_tables.position(later, keys)
-        text = f"it makes {default} the default runtime, and is read after {result[0].path}"
-        remedy = "name a file that is read later with --drop-in, or take default_runtime_name out of this one"
+        text = f"it sets {keys[-1]} to {str(get(plugin, keys)).lower()}, and is read after {result[0].path}"
+        if keys[-1] == "default_runtime_name":
+            text = f"it makes {runtime_tables.default(later)} the default runtime, and is read after {result[0].path}"
+        remedy = f"name a file that is read later with --drop-in, or take {keys[-1]} out of this one"
         raise CdiError([Finding("DROP_IN_UNUSED", text, remedy, path=file, line=line)])
 
 

@@ -198,7 +198,8 @@ def unused(host: Host, location: Location, merged: Merged) -> Iterator[Finding]:
         names = sorted({name for plugin in plugins for name in table_at(plugin, _RUNTIMES)})
         if names:
             text = f"no file that containerd reads imports it, so that its runtimes are not there: {', '.join(names)}"
-            yield Finding("DROP_IN_UNUSED", text, path=path)
+            remedy = "let the main file import it, or run `shim runtime configure` again"
+            yield Finding("DROP_IN_UNUSED", text, remedy, path=path)
 
 
 def lost(merged: Merged, registry: Registry) -> Iterator[Finding]:

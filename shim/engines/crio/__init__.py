@@ -33,6 +33,7 @@ from shim.engines import oci_hooks, running, runtime_programs, sources, toml_lay
 from shim.engines.contract import Engine
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
+from shim.engines.texts.editing import apply
 from shim.engines.texts.values import table_at, texts
 
 if TYPE_CHECKING:
@@ -119,7 +120,11 @@ class Crio(Engine):
         return registry
 
     def edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
-        """The drop-in with the table of a runtime; the default and CDI's directories where that is wanted."""
+        """The drop-in with the table of a runtime; the default and CDI's directories where that is wanted.
+
+        Raises:
+            CdiError: DROP_IN_UNUSED when a later file, or the command line of the daemon, sets one of the two as well.
+        """
         source = _source(self.read(host.with_files({location.drop_in: None}), location))
         table: Table = {"runtime_path": new.path, "runtime_type": source.get("runtime_type") or "oci"}
         table |= {key: source[key] for key in _COPIED if source.get(key)}  # false and empty are CRI-O's own defaults
@@ -128,7 +133,14 @@ class Crio(Engine):
             steps.insert(0, Put(("crio", "runtime", "default_runtime"), new.name))
         if new.cdi and not registry.spec_dirs:
             steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), [*_SPEC_DIRS]))
-        return [Edit(location.drop_in, "toml", tuple(steps), head=_HEAD)]
+        edit = Edit(location.drop_in, "toml", tuple(steps), head=_HEAD)
+        wanted = [step.keys for step in steps if step.keys[:-1] == _SETTINGS]
+        later = host.with_files(apply([edit], {edit.path: host.read(edit.path)}))
+        unused = [*toml_layers.outranked(toml_layers.read(later, _files(later, location), _MAPS), edit.path, wanted)]
+        unused += checks.given(location, {keys[-1] for keys in wanted})
+        if unused:
+            raise CdiError(unused)
+        return [edit]
 
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
         """What is wrong with a runtime: files that do not count, and keys that make CRI-O drop it. See `Engine`."""
@@ -149,7 +161,10 @@ class Crio(Engine):
         return findings
 
     def program_fault(self, host: Host, location: Location, registry: Registry, runtime: Runtime) -> str:
-        """By its path, which is never searched in PATH; without a path by the runtime's name. See `Engine`."""
+        """By its path, which is never searched in PATH; without a path by its name; or the default's. See `Engine`."""
+        default = registry.runtimes.get(registry.default)
+        if default and runtime.table.get("inherit_default_runtime"):
+            runtime = default
         if not runtime.path or runtime.path.startswith("/"):
             return runtime_programs.fault(host, location, runtime.path or runtime.name)
         directory = location.daemon.cwd if location.daemon else "/"

@@ -16,7 +16,7 @@ from shim.engines import toml_layers
 from shim.engines.texts.values import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from shim.engines.model import Location, Registry, Runtime
     from shim.engines.texts.values import Keys
@@ -94,6 +94,25 @@ def unused(host: Host, location: Location, registry: Registry, name: str) -> Ite
             text = f"{winner.file}, line {winner.line}, comes later and replaces the whole table of {name}"
             remedy = f"remove that table, or give {location.drop_in} a name that sorts behind that file's"
             yield Finding("DROP_IN_UNUSED", text, remedy, path=location.drop_in, line=layer.line(keys))
+
+
+def given(location: Location, keys: Collection[str]) -> Iterator[Finding]:
+    """DROP_IN_UNUSED, for keys whose option is on the command line of the running CRI-O, which counts more than any file.
+
+    Arguments:
+        location: where the configuration is.
+        keys: of [crio.runtime], that a file is to set.
+    """
+    for key in sorted(keys):
+        option = f"--{key.replace('_', '-')}"
+        value = location.daemon.option(option) if location.daemon else ""
+        if location.daemon and value:
+            text = (
+                f"{key} would have no effect here: the running CRI-O (process {location.daemon.pid}) was started with "
+                f"{option}={value}"
+            )
+            remedy = f"take {option} out of the command line of CRI-O's service"
+            yield Finding("DROP_IN_UNUSED", text, remedy, path=location.drop_in)
 
 
 def copies(registry: Registry) -> Iterator[Finding]:

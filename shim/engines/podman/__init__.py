@@ -20,6 +20,7 @@ Source: containers.conf(5), podman(1), and those of containers_conf
 from __future__ import annotations
 
 import posixpath
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
@@ -27,7 +28,8 @@ from shim.engines import launcher, oci_hooks, running, runtime_programs, sources
 from shim.engines.contract import Engine
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.podman import checks, containers_conf, programs
-from shim.engines.podman.containers_conf import LISTS, MAPS, RUNTIMES, SETTINGS, is_at_least, items
+from shim.engines.podman.containers_conf import MAPS, RUNTIMES, SETTINGS, built_in_lists, is_at_least, items
+from shim.engines.texts.editing import apply
 from shim.engines.texts.values import table_at, texts
 from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS
 
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from shim.engines.toml_layers import Layer
     from shim.host.host import Host
 
-_DROP_IN = "99-shim.conf"
 _HOOK = "shim-precreate.json"
 _HOOKS = ("/usr/share/containers/oci/hooks.d",)
 _SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
@@ -56,6 +57,7 @@ class Podman(Engine):
 
     name = "podman"
     program = "podman"
+    unread = "it does not read this file; of several drop-ins with one name podman 6 reads the last"
     has_hooks = True
     has_runtime_classes = False
 
@@ -81,8 +83,10 @@ class Podman(Engine):
         if drop_in and not (posixpath.dirname(drop_in) == directory and drop_in.endswith(".conf")):
             text = f"podman looks for drop-ins in {directory}, with a name that ends in .conf"
             raise CdiError([Finding("DROP_IN_UNUSED", text, path=drop_in)])
-        drop_in = drop_in or (f"{directory}/{_DROP_IN}" if reads_drop_ins else "")
-        return Location(self.name, main, drop_in, program, version, layout="rootless" if host.user else "")
+        location = Location(self.name, main, drop_in, program, version, layout="rootless" if host.user else "")
+        if reads_drop_ins and not drop_in:
+            location = replace(location, drop_in=containers_conf.drop_in(host, location, directory))
+        return location
 
     def read(self, host: Host, location: Location) -> Registry:
         """Read the configuration as podman does.
@@ -119,6 +123,9 @@ class Podman(Engine):
         """The keys that register a runtime, in a drop-in or, where podman reads none, in the main file.
 
         The versions of the podman programs are recorded as well: they decide whether annotations count.
+
+        Raises:
+            CdiError: DROP_IN_UNUSED when a later file sets the default runtime or CDI's directories.
         """
         lists = _lists_with(host, location, new.name, new.low_level)
         steps = [Put(("engine", key), [*names]) for key, names in lists.items()]
@@ -127,7 +134,13 @@ class Podman(Engine):
         if new.cdi and not registry.spec_dirs:
             steps.append(Put(("engine", "cdi_spec_dirs"), [*_SPEC_DIRS]))
         steps.append(Put((*RUNTIMES, new.name), [new.path]))
-        return [Edit(location.drop_in or location.config, "toml", tuple(steps), head=_HEAD), *programs.record(host)]
+        edit = Edit(location.drop_in or location.config, "toml", tuple(steps), head=_HEAD)
+        wanted = [step.keys for step in steps if step.keys in {("engine", "runtime"), ("engine", "cdi_spec_dirs")}]
+        later = host.with_files(apply([edit], {edit.path: host.read(edit.path)}))
+        layers = toml_layers.read(later, containers_conf.files(later, location), MAPS)
+        if unused := [*toml_layers.outranked(layers, edit.path, wanted)]:
+            raise CdiError(unused)
+        return [edit, *programs.record(host)]
 
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
         """What is wrong with a runtime: lists without it, files that do not count, hooks. See `Engine`."""
@@ -145,7 +158,8 @@ class Podman(Engine):
         ]
         if is_registered:
             expected = _lists_with(host, location, name, launcher.low_level_of(host, registry.runtimes[name].path))
-            lists = {key: (expected.get(key, []), items(layers, key)) for key in LISTS}
+            present = {key: items(layers, key, names) for key, names in built_in_lists(location).items()}
+            lists = {key: (expected.get(key, []), names) for key, names in present.items()}
             result += checks.lost_names(layers, lists, name)
         if registry.cdi is False:
             result.append(checks.cdi_off(location, registry))
@@ -221,14 +235,14 @@ def _lists_with(host: Host, location: Location, name: str, low_level: str) -> di
         name: the runtime.
         low_level: the runtime behind it; podman's default runtime when that is not known.
     """
-    others = toml_layers.read(host, containers_conf.files(host, location, without=location.drop_in), MAPS)
+    others = toml_layers.read(host, containers_conf.files_of_others(host, location), MAPS)
     default = table_at(toml_layers.merge(others, MAPS), SETTINGS).get("runtime")
     if default == name or not default:
         default = next((runtime for runtime in _SEARCHED if _built_in(host, runtime)), _SEARCHED[0])
     behind = posixpath.basename(low_level or str(default))
     result = {}
-    for key in LISTS:
-        names = [item for item in items(others, key) if item != name]
+    for key, built_in in built_in_lists(location).items():
+        names = [item for item in items(others, key, built_in) if item != name]
         if behind in names:
             result[key] = [*names, name]
     return result

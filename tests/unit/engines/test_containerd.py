@@ -465,6 +465,18 @@ def test_a_default_that_a_later_file_takes_back_is_refused() -> None:
     assert written(Machine(files), DEFAULT, drop_in="/etc/containerd/conf.d/zzz.toml")
 
 
+def test_c6_cdi_that_a_later_file_switches_off_again_is_refused() -> None:
+    """`--enable-cdi` was written without effect, while a later default runtime was refused."""
+    other = f"version = 3\n{V3.removesuffix('.containerd')}]\nenable_cdi = false\n"
+    files = {CONFIG: 'version = 3\nimports = ["conf.d/*.toml"]\n', "/etc/containerd/conf.d/zz.toml": other}
+    id, shown, remedy = refusal(Machine(files), CDI)
+    assert id == "DROP_IN_UNUSED"
+    assert shown.startswith("/etc/containerd/conf.d/zz.toml:3: it sets enable_cdi to false, and is read after ")
+    assert remedy == "name a file that is read later with --drop-in, or take enable_cdi out of this one"
+    assert written(Machine(files), CDI, drop_in="/etc/containerd/conf.d/zzz.toml")
+    assert written(Machine(files)), "without --enable-cdi it does not matter"
+
+
 def test_the_old_form_of_a_default_goes_before_the_new_one_and_is_refused() -> None:
     text = f"version = 2\n{V2}.default_runtime]\n{RUNC}"
     assert refusal(Machine({CONFIG: text}, (1, 6, 20)), DEFAULT)[0] == "ENGINE_CONFIG_SHAPE"

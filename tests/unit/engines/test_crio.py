@@ -157,6 +157,38 @@ def test_cdi_of_cri_o_is_on_unless_its_directories_were_taken_away() -> None:
     assert off.configured(NewRuntime("shim", LAUNCHER, cdi=True)).read().cdi is True
 
 
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        ("cdi_spec_dirs = []", NewRuntime("shim", LAUNCHER, cdi=True)),
+        ('default_runtime = "crun"', NewRuntime("shim", LAUNCHER, default=True)),
+    ],
+    ids=["CDI", "default"],
+)
+def test_c6_a_key_that_a_later_file_sets_as_well_is_not_written(key: str, wanted: NewRuntime) -> None:
+    """It had no effect, and configure reported success."""
+    path = "/etc/crio/crio.conf.d/99-zz.conf"
+    of = machine(files={path: f"[crio.runtime]\n{key}\n"})
+    with pytest.raises(CdiError) as refused:
+        of.texts(wanted)
+    (found,) = refused.value.findings
+    assert (found.id, found.path, found.line) == ("DROP_IN_UNUSED", path, 2)
+    assert f"it sets crio.runtime.{key.split(maxsplit=1)[0]}, and is read after {DROP_IN}" in found.text
+    assert of.texts()[DROP_IN], "neither is set without being asked for"
+    earlier = machine(files={path.replace("99-zz", "10-a"): f"[crio.runtime]\n{key}\n"})
+    assert earlier.texts(wanted)[DROP_IN], "an earlier file does not matter"
+
+
+def test_c6_a_key_that_the_command_line_of_the_daemon_sets_is_not_written() -> None:
+    daemon = ("crio", "--default-runtime=crun", "--cdi-spec-dirs", "")
+    of = Machine(crio, tree("crio", "packaged-1.31", None, daemon))
+    with pytest.raises(CdiError) as refused:
+        of.texts(NewRuntime("shim", LAUNCHER, default=True))
+    (found,) = refused.value.findings
+    assert (found.id, found.path) == ("DROP_IN_UNUSED", DROP_IN)
+    assert "was started with --default-runtime=crun" in found.text
+
+
 def test_an_old_cri_o_has_no_cdi() -> None:
     old = machine(version=(1, 23, 4))
     assert old.read().cdi is False

@@ -100,7 +100,11 @@ def test_the_default_stays_unless_it_is_asked_for() -> None:
     [
         ("rhel-8", ["crun", "runc", "shim"], None),  # runc knows no --cgroup-manager
         ("own-runtimes", ["crun", "runc", "youki", "shim"], ["crun", "youki", "shim"]),
-        ("append", ["crun", "runc", "kata", "runsc", "youki", "krun", "runsc-kvm", "shim"], ["crun", "krun", "shim"]),
+        (
+            "append",
+            ["crun", "runc", "kata", "runsc", "youki", "krun", "ocijail", "runsc-kvm", "shim"],
+            ["crun", "krun", "shim"],
+        ),
         ("rootless", ["crun", "runc", "kata", "shim"], None),
     ],
 )
@@ -138,9 +142,9 @@ def test_a_name_that_the_main_file_adds_later_is_lost_and_that_is_said() -> None
 
 
 def test_a_later_list_without_our_name_is_reported() -> None:
-    of = machine(
-        files={"/etc/containers/containers.conf.d/99-zz.conf": f'[engine]\n{JSON} = ["crun", "runc"]\n'}
-    ).configured()
+    of = machine().configured()
+    later = f'[engine]\n{JSON} = ["crun", "runc"]\n'.encode()
+    of.host = of.host.with_files({"/etc/containers/containers.conf.d/99-zz.conf": later})
     (found,) = of.faults()
     assert (found.id, found.path, found.line) == ("RUNTIME_JSON", "/etc/containers/containers.conf.d/99-zz.conf", 2)
     assert "shim is not in runtime_supports_json" in found.text
@@ -226,7 +230,7 @@ SYSTEM = [
                 "/home/alice/.config/containers/containers.conf",
                 "/etc/containers/containers.conf.d/10.conf",
                 "/home/alice/.config/containers/containers.conf.d/30.conf",
-                "/etc/containers/containers.rootless.conf.d/40.conf",
+                "/etc/containers/containers.rootless.conf.d/1000/40.conf",
                 "/etc/containers/containers.conf.d/50.conf",
             ],
         ),
@@ -234,6 +238,82 @@ SYSTEM = [
 )
 def test_the_files_depend_on_version_and_caller(version: tuple[int, ...], who: Any, expected: list[str]) -> None:
     assert files_of(machine("debian-12", ALL, version, **who)) == expected
+
+
+DIRECTORY = "/etc/containers/containers.conf.d"
+OWN = "/root/.config/containers/containers.conf.d"
+CRUN_ALONE = f'[engine]\n{JSON} = ["crun"]\n'
+
+
+@pytest.mark.parametrize(
+    ("version", "others", "expected"),
+    [
+        ((6, 0, 0), {f"{OWN}/50-mine.conf": CRUN_ALONE}, "99-shim.conf"),
+        ((6, 0, 0), {f"{OWN}/99-zz.conf": CRUN_ALONE}, "99-zzz-shim.conf"),
+        ((6, 0, 0), {f"{OWN}/99-shim.conf": CRUN_ALONE}, "99-shimz-shim.conf"),
+        ((6, 0, 0), {f"{DIRECTORY}/a.conf": CRUN_ALONE, f"{DIRECTORY}/zzz.conf": "[engine]\n"}, "zzzz-shim.conf"),
+        ((6, 0, 0), {f"{DIRECTORY}/zzz.conf": "[containers]\n"}, "99-shim.conf"),
+        ((5, 4, 2), {f"{DIRECTORY}/99-zz.conf": CRUN_ALONE}, "99-zzz-shim.conf"),
+        ((5, 4, 2), {f"{OWN}/99-zz.conf": CRUN_ALONE}, "99-shim.conf"),  # whatever the name: it is read later
+    ],
+)
+def test_c7_our_drop_in_has_a_name_behind_those_that_would_replace_its_lists(
+    version: tuple[int, ...], others: dict[str, str], expected: str
+) -> None:
+    """podman 6 reads drop-ins by name, whatever their directories: one called 99-zz took our lists' place."""
+    of = machine("debian-12", others, version, **ROOT)
+    assert of.location.drop_in == f"{DIRECTORY}/{expected}"
+    after = of.configured()
+    assert after.read().runtimes["shim"].path == LAUNCHER
+    if not (version < (6,) and OWN in str(others)):
+        assert after.ids() == []
+        assert after.texts() == {of.location.drop_in: after.host.read(of.location.drop_in)}, "a second time as well"
+
+
+def test_c7_a_drop_in_of_ours_elsewhere_does_not_hide_a_second_name() -> None:
+    """Of two drop-ins with one name podman 6 reads one: `configure --name mine` was refused beside root's own."""
+    mine = NewRuntime("mine", LAUNCHER)
+    others = {f"{OWN}/99-shim.conf": f'[engine.runtimes]\nshim = ["{LAUNCHER}"]\n'}
+    after = machine("debian-12", others, (6, 0, 0), **ROOT).configured(mine)
+    assert {"shim", "mine"} <= after.read().runtimes.keys()
+
+
+def test_c7_a_link_is_no_drop_in_of_podman_6(tmp_path: Path) -> None:
+    """It reads regular files alone, as its predecessors did not."""
+    directory = tmp_path / DIRECTORY.lstrip("/")
+    directory.mkdir(parents=True)
+    (tmp_path / "other").write_text('[engine]\nruntime = "linked"\n')
+    (directory / "10.conf").symlink_to(tmp_path / "other")
+    of = Machine(podman, Host(str(tmp_path), daemons=[], **ROOT), (5, 4, 2))
+    assert of.read().default == "linked"
+    assert Machine(podman, of.host, (6, 0, 0)).read().files == []
+
+
+@pytest.mark.parametrize(("version", "has"), [((4, 6, 1), False), ((4, 7, 0), True), ((6, 0, 0), True), ((), True)])
+def test_c17_the_list_keeps_every_name_that_this_podman_has_built_in(version: tuple[int, ...], has: bool) -> None:
+    """Written whole, runtime_supports_json lost ocijail, which podman has had in it since 4.7."""
+    written = engine(machine("fedora-42", version=version))[JSON]
+    assert ("ocijail" in written) == has
+    assert written[-1] == "shim"
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        ("cdi_spec_dirs = []", NewRuntime("shim", LAUNCHER, cdi=True)),
+        ('runtime = "crun"', NewRuntime("shim", LAUNCHER, default=True)),
+    ],
+    ids=["CDI", "default"],
+)
+def test_c6_a_key_that_a_later_file_sets_as_well_is_not_written(key: str, wanted: NewRuntime) -> None:
+    """The file that CONTAINERS_CONF_OVERRIDE names is read last, whatever the name of ours is."""
+    environment = {"CONTAINERS_CONF_OVERRIDE": "/srv/override.conf"}
+    of = machine("debian-12", {"/srv/override.conf": f"[engine]\n{key}\n"}, (5, 8, 0), environment=environment)
+    with pytest.raises(CdiError) as refused:
+        of.texts(wanted)
+    (found,) = refused.value.findings
+    assert (found.id, found.path, found.line) == ("DROP_IN_UNUSED", "/srv/override.conf", 2)
+    assert of.texts(), "neither is set without being asked for"
 
 
 def test_containers_conf_of_the_environment_is_the_only_file() -> None:

@@ -123,6 +123,16 @@ def test_c2_a_program_that_the_engine_does_not_find_is_reported(
         )
 
 
+def test_c2_a_runtime_that_inherits_the_default_runtime_has_its_program(tmp_path: Path) -> None:
+    """OpenShift's high-performance names no program, and needs none of its own name."""
+    host = host_with(tmp_path, "crio", "/usr/bin/runc")
+    inherits = b"[crio.runtime.runtimes.high-performance]\ninherit_default_runtime = true\n"
+    host = host.with_files({"/etc/crio/crio.conf.d/50.conf": inherits})
+    assert not missing(host, "crio")
+    alone = host.with_files({"/etc/crio/crio.conf.d/50.conf": inherits.replace(b"true", b"false")})
+    assert [finding.line for finding in missing(alone, "crio")] == [1]
+
+
 def test_c2_a_registration_of_ours_by_name_is_looked_up_as_well(tmp_path: Path) -> None:
     """`"shim": {"path": "shim"}`, written by hand, while /usr/local/bin is not in dockerd's PATH."""
     (found,) = missing(host_with(tmp_path, "docker", "toy", "/usr/bin"), "docker", "x")
