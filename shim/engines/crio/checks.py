@@ -97,7 +97,7 @@ def unused(host: Host, location: Location, registry: Registry, name: str) -> Ite
 
 
 def given(location: Location, keys: Collection[str]) -> Iterator[Finding]:
-    """DROP_IN_UNUSED, for keys whose option is on the command line of the running CRI-O, which counts more than any file.
+    """DROP_IN_UNUSED, for keys whose option is on the command line of the running CRI-O, which precedes every file.
 
     Arguments:
         location: where the configuration is.

@@ -3,9 +3,9 @@
 A list in a later file replaces the list of an earlier one. The attribute {append = true}, with which it is added,
 exists since 4.8, and older programs that read the same file (buildah, for one) refuse it.
 
-Before podman 6 the drop-ins of a main file are read behind it. podman 6 reads one main file and then all drop-ins in the
-order of their names, whatever their directories; of two with one name only the one in the most important directory, and
-no link. So the name of our drop-in decides whether its lists count.
+Before podman 6 the drop-ins of a main file are read behind it. podman 6 reads one main file and then all drop-ins in
+the order of their names, whatever their directories; of two with one name only the one in the most important directory,
+and no link. So the name of our drop-in decides whether its lists count.
 
 Source: containers.conf(5), podman(1), https://github.com/containers/common, pkg/config/{config,default,new}.go,
 internal/attributedstring; https://github.com/containers/container-libs, storage/pkg/configfile (podman 6)
