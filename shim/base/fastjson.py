@@ -73,31 +73,26 @@ def _decode(text: str, pairs_hook: Any) -> Any:
     return value
 
 
-def loads_noting(text: str, lost: list[tuple[str, Any]] | None = None) -> tuple[Any, str]:
+def loads_noting(text: str) -> tuple[Any, list[tuple[str, Any]]]:
     """Decode JSON, and notice a name that stands twice in one object: readers understand that differently.
 
     Arguments:
         text: the JSON text.
-        lost: takes each name and value that an equal name behind it replaces.
     Returns:
-        the value, of equal names with the last one's; and the first such name, "" when there is none.
+        the value, of equal names with the last one's; and each name and value that an equal name behind it replaces.
     Raises:
         ValueError: as `loads`.
     """
-    repeated = ""
+    replaced: list[tuple[str, Any]] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal repeated
         found = dict(pairs)
         if len(found) != len(pairs):
             last = {name: index for index, (name, _) in enumerate(pairs)}
-            replaced = [pair for index, pair in enumerate(pairs) if last[pair[0]] != index]
-            repeated = repeated or replaced[0][0]
-            if lost is not None:
-                lost.extend(replaced)
+            replaced.extend(pair for index, pair in enumerate(pairs) if last[pair[0]] != index)
         return found
 
-    return _decode(text, members), repeated
+    return _decode(text, members), replaced
 
 
 def dumps(value: Any) -> str:

@@ -152,7 +152,11 @@ def complete(
         resolved = dict(edits)
         nodes = edits.get("deviceNodes")
         if nodes:
-            resolved["deviceNodes"] = [_complete(node, spec, numbers, lookup, plan.findings) for node in nodes]
+            found = [lookup(node.get("hostPath") or node["path"]) for node in nodes]
+            pairs = list(zip(nodes, found, strict=True))
+            resolved["deviceNodes"] = [_complete(node, host, spec, numbers) for node, host in pairs]
+            if numbers == DISK:
+                plan.findings += [warning for node, host in pairs for warning in _warnings(node, host, spec)]
         plan.origins.append({"spec": spec, "device": device, "edits": resolved})
     return plan
 
@@ -191,24 +195,41 @@ def _blocks(served: list[tuple[ServingSpec, str | None]]) -> list[Block]:
     return blocks
 
 
-def _complete(node: Json, spec: str, numbers: str, lookup: Lookup, findings: list[Finding]) -> Json:
-    """The node with type, numbers and mode. Raises NodeError; adds DEVNUM_STALE and NODE_PHANTOM to `findings`."""
-    host_path = node.get("hostPath") or node["path"]
-    host = lookup(host_path)
+def _complete(node: Json, host: Node | None, spec: str, numbers: str) -> Json:
+    """The node with type, numbers and mode.
+
+    Arguments:
+        node: of the spec.
+        host: what is on the host at its path.
+        spec: path of the spec.
+        numbers: SPEC or DISK.
+    Raises:
+        NodeError: it cannot be used.
+    """
     if host is None or not host[0]:
         if not _is_full(node):
-            raise _unusable(spec, host_path, host)
+            raise _unusable(node, host, spec)
         resolved = dict(node)
-        if numbers == DISK and node["type"] != "p":
-            findings.append(_phantom(node, spec, host_path, host))
     elif numbers == DISK:
-        resolved = _by_disk(node, host, spec, findings)
+        resolved = _by_disk(node, host, spec)
     else:
         resolved = _by_spec(node, host, spec)
     if resolved.get("major", 0) < 0 or resolved.get("minor", 0) < 0:
         # In a cgroup rule -1 means every number: one typing error would open all devices of the host.
         raise _contradiction(node, spec, "node-negative-number", "has a negative device number")
     return resolved
+
+
+def _warnings(node: Json, host: Node | None, spec: str) -> list[Finding]:
+    """Where a spec and the host differ in a node that can be used: NODE_PHANTOM or DEVNUM_STALE."""
+    if host is None or not host[0]:
+        return [] if node["type"] == "p" else [_phantom(node, host, spec)]
+    kind, major, minor, _, _, _ = host
+    old = (node.get("major", 0), node.get("minor", 0))
+    if kind == "p" or old[0] == 0 or old == (major, minor):
+        return []
+    text = f"the spec gives {node['path']} the numbers {old[0]}:{old[1]}, the node on disk has {major}:{minor}"
+    return [Finding("DEVNUM_STALE", text, path=spec, rule="node-numbers")]
 
 
 def _is_full(node: Json) -> bool:
@@ -232,7 +253,7 @@ def _by_spec(node: Json, host: Node, spec: str) -> Json:
     return resolved
 
 
-def _by_disk(node: Json, host: Node, spec: str, findings: list[Finding]) -> Json:
+def _by_disk(node: Json, host: Node, spec: str) -> Json:
     """The numbers of the node on disk; the type must agree, and "u" is a character device by an older name."""
     kind, major, minor, mode, _, _ = host
     given = node.get("type") or kind
@@ -241,29 +262,27 @@ def _by_disk(node: Json, host: Node, spec: str, findings: list[Finding]) -> Json
     resolved = dict(node)
     resolved["type"] = kind
     if kind != "p":
-        old = (node.get("major", 0), node.get("minor", 0))
-        if old[0] != 0 and old != (major, minor):
-            text = f"the spec gives {node['path']} the numbers {old[0]}:{old[1]}, the node on disk has {major}:{minor}"
-            findings.append(Finding("DEVNUM_STALE", text, path=spec, rule="node-numbers"))
         resolved["major"], resolved["minor"] = major, minor
     if resolved.get("fileMode") is None:
         resolved["fileMode"] = mode
     return resolved
 
 
-def _unusable(spec: str, host_path: str, host: Node | None) -> NodeError:
+def _unusable(node: Json, host: Node | None, spec: str) -> NodeError:
     if host is None:
         rule, what = "node-stat", "does not exist or cannot be seen"
     else:
         rule, what = "node-not-a-device", "is no device (a link is not followed)"
+    host_path = node.get("hostPath") or node["path"]
     text = f"the device node {host_path} of the host {what}"
     return NodeError(host_path, Finding("NODE_UNUSABLE", text, path=spec, rule=rule))
 
 
-def _phantom(node: Json, spec: str, host_path: str, host: Node | None) -> Finding:
+def _phantom(node: Json, host: Node | None, spec: str) -> Finding:
     """The warning of a node that exists in the spec only."""
     what = "is not on the host" if host is None else "is no device on the host"
     given = f"{node['type']} {node.get('major', 0)}:{node.get('minor', 0)}"
+    host_path = node.get("hostPath") or node["path"]
     text = f"{host_path} {what}, so the container gets whatever device has the numbers of the spec, {given}"
     return Finding("NODE_PHANTOM", text, path=spec, rule="node-stat" if host is None else "node-not-a-device")
 

@@ -26,9 +26,9 @@ def read_config(name: str) -> tuple[str, dict[str, Any]]:
     path = str(Path(name) / "config.json") if name != "-" and Path(name).is_dir() else name
     try:
         data = sys.stdin.buffer.read() if name == "-" else files.read(path)
-        config, repeated = fastjson.loads_noting(data.decode("utf-8"))
-        if repeated:
-            raise ValueError(f"the name {repeated!r} stands twice in one object")
+        config, replaced = fastjson.loads_noting(data.decode("utf-8"))
+        if replaced:
+            raise ValueError(f"the name {replaced[0][0]!r} stands twice in one object")
     except OSError as error:
         raise _error(path, f"it cannot be read: {reason(error)}") from None
     except ValueError as error:

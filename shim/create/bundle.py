@@ -79,7 +79,8 @@ class Bundle:
         self._mode = self._uid = self._gid = 0
         try:
             self._read()
-            self.config, self.unsure = decoded(self.raw, "config.json", self.unsure, self.lost)
+            self.config, self.lost = decoded(self.raw, "config.json")
+            self.unsure = self.unsure or repeats("config.json", self.lost)
         except ValueError as error:
             self.fault = str(error)
         self.read_identity = self.identity
@@ -184,7 +185,9 @@ class Input:
         self.lost: list[tuple[str, Any]] = []
         self.fault = self.unsure = ""
         try:
-            self.config, self.unsure = decoded(raw, "the config.json on standard input", lost=self.lost)
+            what = "the config.json on standard input"
+            self.config, self.lost = decoded(raw, what)
+            self.unsure = repeats(what, self.lost)
         except ValueError as error:
             self.fault = str(error)
 
@@ -229,28 +232,29 @@ def _is_regular(path: str) -> bool:
         return False
 
 
-def decoded(raw: bytes, what: str, unsure: str = "", lost: list[tuple[str, Any]] | None = None) -> tuple[Json, str]:
+def decoded(raw: bytes, what: str) -> tuple[Json, list[tuple[str, Any]]]:
     """A config.json that was read.
 
     Arguments:
         raw: its bytes.
         what: its name in the texts.
-        unsure: why it must not be edited, where that is known already.
-        lost: takes the members that another one of the same name replaces.
     Returns:
-        the decoded object, and why it must not be edited, "" when it may.
+        the decoded object, and the members that another one of the same name replaces.
     Raises:
         ValueError: it is not one JSON object in UTF-8; with the reason.
     """
     try:
-        value, repeated = fastjson.loads_noting(raw.decode("utf-8"), lost)
+        value, lost = fastjson.loads_noting(raw.decode("utf-8"))
     except ValueError as error:
         raise ValueError(f"{what} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise ValueError(f"{what} is not a JSON object")
-    if repeated and not unsure:
-        unsure = f"{what} holds the name {repeated!r} twice in one object"
-    return value, unsure
+    return value, lost
+
+
+def repeats(what: str, lost: list[tuple[str, Any]]) -> str:
+    """Why a config.json must not be edited in which members are replaced by others, "" where none is."""
+    return f"{what} holds the name {lost[0][0]!r} twice in one object" if lost else ""
 
 
 def _create(path: str) -> int:

@@ -105,10 +105,10 @@ _UNREAD = "is no JSON object, so nothing is known of the container's own annotat
 def _read(own: Any) -> Json:
     """The object in OWN; _NOTHING for what CRI-O would not write: no text, no JSON object, a name twice."""
     try:
-        found, repeated = fastjson.loads_noting(own) if isinstance(own, str) else (None, "")
+        found, replaced = fastjson.loads_noting(own) if isinstance(own, str) else (None, [])
     except ValueError:
         return _NOTHING
-    return found if isinstance(found, dict) and not repeated else _NOTHING
+    return found if isinstance(found, dict) and not replaced else _NOTHING
 
 
 def _listed(annotations: Json) -> str:

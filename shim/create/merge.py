@@ -26,7 +26,6 @@ from shim.create import mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from shim.cdi.plan import Plan
@@ -59,13 +58,14 @@ def add(plan: Plan, config: Json) -> Json:
     )
 
 
-def _last(items: list[Json], key: Callable[[Json], str]) -> list[Json]:
-    """The items without those whose key comes again later."""
+def _last(items: list[Json], member: str) -> dict[str, Json]:
+    """The items by the cleaned path in a member, without those whose path comes again later."""
     kept: dict[str, Json] = {}
     for item in items:
-        kept.pop(key(item), None)
-        kept[key(item)] = item
-    return list(kept.values())
+        path = clean(item[member])
+        kept.pop(path, None)
+        kept[path] = item
+    return kept
 
 
 def _entries(config: Json, *way: str) -> list[Json]:
@@ -86,7 +86,6 @@ def _add_nodes(config: Json, nodes: list[Json]) -> None:
 
 
 def _add_devices(config: Json, nodes: list[Json]) -> None:
-    nodes = _last(nodes, lambda node: clean(node["path"]))
     if not nodes:
         return
     owner = edits.process_owner(config)
@@ -94,9 +93,9 @@ def _add_devices(config: Json, nodes: list[Json]) -> None:
     for entry in _entries(config, "linux", "devices"):
         present.setdefault(clean(str(entry.get("path"))), []).append(entry)
     missing = []
-    for node in nodes:
+    for path, node in _last(nodes, "path").items():
         wanted = edits.device(node, owner)
-        there = present.get(clean(node["path"]), [])
+        there = present.get(path, [])
         if any(_says_as_much(entry, wanted) for entry in there):
             continue
         if there:  # the same words, so that ours takes its place
@@ -166,10 +165,15 @@ def _add_mounts(config: Json, bound: list[Json], items: list[Json]) -> None:
         for node in bound
     ]
     wanted += [edits.mount(item, userns=userns and not item.get("plain")) for item in items]
-    present = {_place(entry): entry for entry in _entries(config, "mounts")}
+    if not wanted:
+        return
+    present = {
+        (clean(str(entry.get("destination"))), clean(str(entry.get("source")))): entry
+        for entry in _entries(config, "mounts")
+    }
     missing = []
-    for entry in _last(wanted, lambda entry: clean(entry["destination"])):
-        there = present.get(_place(entry))
+    for path, entry in _last(wanted, "destination").items():
+        there = present.get((path, clean(entry["source"])))
         if there is None:
             missing.append(entry)
         elif _can_be_made(entry) and not _can_be_made(there):  # the same words, so that ours takes its place
@@ -181,10 +185,6 @@ def _can_be_made(entry: Json) -> bool:
     """Whether a low-level runtime can make a mount; an engine's own CDI leaves out `rbind` where the spec does."""
     options = entry.get("options")
     return not edits.lacks_bind(entry.get("type"), options if isinstance(options, list) else ())
-
-
-def _place(entry: Json) -> tuple[str, str]:
-    return clean(str(entry.get("destination"))), clean(str(entry.get("source")))
 
 
 def _add_hooks(config: Json, hooks: list[Json]) -> None:

@@ -8,7 +8,7 @@ the end. The reference library sorts the whole list by depth instead (docs/devia
 
 from __future__ import annotations
 
-from shim.base.paths import clean
+from shim.base.paths import clean, parent
 from shim.cdi import edits
 
 TYPE_CHECKING = False
@@ -30,20 +30,24 @@ def put(config: Json, entries: list[Json]) -> None:
     if not entries:
         return
     present = edits.without_first(config, "mounts", "destination", entries)
-    added = sorted(entries, key=lambda entry: _key(entry["destination"]).count("/"))
-    slots: dict[int, list[Json]] = {}
-    for index, entry in zip(_slots(present, added), added, strict=True):
-        slots.setdefault(index, []).append(entry)
+    added = sorted(((_key(entry["destination"]), entry) for entry in entries), key=lambda pair: pair[0].count("/"))
+    before: dict[int, list[Json]] = {}
+    for index, (_, entry) in zip(_indexes(present, [key for key, _ in added]), added, strict=True):
+        before.setdefault(index, []).append(entry)
     result: list[Any] = []
     for index, item in enumerate(present):
-        result += slots.get(index, ())
+        result += before.get(index, ())
         result.append(item)
-    config["mounts"] = result + slots.get(len(present), [])
+    config["mounts"] = result + before.get(len(present), [])
 
 
-def _slots(present: list[Any], added: list[Json]) -> list[int]:
-    """For each new mount the index of the one that it stands before; the length of the list for the end."""
-    keys = [_key(entry["destination"]) for entry in added]
+def _indexes(present: list[Any], keys: list[str]) -> list[int]:
+    """For each new mount the index of the one that it stands before; the length of the list for the end.
+
+    Arguments:
+        present: the mounts of config.json.
+        keys: the paths of the new mounts.
+    """
     below: dict[str, list[int]] = {key: [] for key in keys}
     lengths = sorted({len(key) for key in keys})
     last: dict[str, int] = {}
@@ -56,21 +60,29 @@ def _slots(present: list[Any], added: list[Json]) -> list[int]:
         for length in lengths:
             if len(path) > length and path[length] == "/" and path[:length] in below:
                 below[path[:length]].append(index)
-    slots = []
+    indexes = []
+    above: dict[str, int] = {}  # path -> the last mount at it or above it; many new mounts lie in one directory
     for key in keys:
-        behind = max(last.get(above, -1) for above in _at_or_above(key))
-        slots.append(next((index for index in below[key] if index > behind), len(present)))
-    return slots
+        behind = _last_above(key, last, above)
+        indexes.append(next((index for index in below[key] if index > behind), len(present)))
+    return indexes
+
+
+def _last_above(path: str, last: dict[str, int], known: dict[str, int]) -> int:
+    """The index of the last mount at a path or above it, -1 for none; `known` has the answers so far."""
+    unknown = []
+    while path not in known:
+        unknown.append(path)
+        if not path:
+            break
+        path = parent(path)
+    index = known.get(path, -1)
+    for above in reversed(unknown):
+        index = known[above] = max(index, last.get(above, -1))
+    return index
 
 
 def _key(destination: str) -> str:
     """The cleaned path, "" for the root; a relative one begins at the root, as for runc and crun."""
-    return clean(f"/{destination}").rstrip("/")
-
-
-def _at_or_above(key: str) -> list[str]:
-    found = [key]
-    while key:
-        key = key.rpartition("/")[0]
-        found.append(key)
-    return found
+    path = clean(destination if destination.startswith("/") else f"/{destination}")
+    return "" if path == "/" else path

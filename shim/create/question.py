@@ -14,6 +14,7 @@ from shim.base import fastjson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from shim.create.bundle import Bundle, Input
@@ -96,11 +97,11 @@ class Question:
         self.bundle, self.path, self.id, self.root = call.bundle, bundle.path, call.id, call.root
         self.devices, self.unknown = call.devices, call.unknown
         self.rootful, self.user = rootful, posix.geteuid()
-        self.misspelt: list[tuple[str, str, str]] = []
-        ignored: list[Any] = list(bundle.lost)
-        self.config: Json = _project(bundle.config, MEMBERS, "", self.misspelt, ignored)
+        self.config: Json = _project(bundle.config, MEMBERS)
+        misspelt = list(_misspelt(bundle.config, MEMBERS, ""))
+        self.misspelt = [(where, name, member) for where, name, member, _ in misspelt]
         self.fault, self.unsure = bundle.fault, bundle.unsure
-        self.raw = _text(ignored, bundle)
+        self.raw = _text([*bundle.lost, *((name, item) for _, name, _, item in misspelt)], bundle)
 
     def to_json(self) -> Json:
         """The question as plain values."""
@@ -150,20 +151,28 @@ def _plain(text: str) -> str:
     return "".join(parts)
 
 
-def _project(value: Any, members: Json, where: str, misspelt: list[tuple[str, str, str]], ignored: list[Any]) -> Any:
+def _project(value: Any, members: Json) -> Any:
     """What counts of an object; a value of another type stays, for whoever edits it to refuse."""
     if not isinstance(value, dict):
         return value
-    found: Json = {}
+    return {
+        name: item if members[name] is None else _project(item, members[name])
+        for name, item in value.items()
+        if name in members
+    }
+
+
+def _misspelt(value: Any, members: Json, where: str) -> Iterator[tuple[str, str, str, Any]]:
+    """Object, name, member and value of each name that differs from one that counts by the case of its letters only."""
+    if not isinstance(value, dict):
+        return
     for name, item in value.items():
-        if name in members:
-            inner = members[name]
-            below = f"{where}.{name}" if where else name
-            found[name] = item if inner is None else _project(item, inner, below, misspelt, ignored)
-        elif (member := _FOLDED.get(name.casefold())) in members and member is not None:
-            misspelt.append((where, name, member))
-            ignored.append((name, item))
-    return found
+        if name not in members:
+            member = _FOLDED.get(name.casefold())
+            if member is not None and member in members:
+                yield where, name, member, item
+        elif members[name] is not None:
+            yield from _misspelt(item, members[name], f"{where}.{name}" if where else name)
 
 
 def _names(members: Json) -> list[str]:

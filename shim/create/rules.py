@@ -23,6 +23,7 @@ from shim.cdi.plan import Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from shim.create.world import World
@@ -46,9 +47,8 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int)
         HOOK_MISSING.
     """
     refused: list[Finding] = []
-    findings = list(plan.findings)
-    imposed = Plan(plan.devices)
-    hooks = _Hooks(launcher, world, rootful, user)
+    imposed = Plan(plan.devices, findings=plan.findings)
+    trust: Trust | None = None
     for origin in plan.origins:
         spec, block = origin["spec"], dict(origin["edits"])
         for node in block.get("deviceNodes") or ():
@@ -57,15 +57,16 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int)
             block["mounts"] = [_bound(mount) for mount in block["mounts"]]
         for mount in block.get("mounts") or ():
             refused += _target_objections("mount", mount["containerPath"], spec)
-            refused += _option_objections(mount, spec)
-            refused += _source_objections(mount, spec, world)
-        given = block.get("hooks")
-        if given:
-            for stage in dict.fromkeys(item["hookName"] for item in given):
-                _check_stage(stage, spec, findings)
-            block["hooks"] = [hooks.harden(item, spec, findings, refused) for item in given]
+            refused += _mount_objections(mount, spec, world)
+        hooks = block.get("hooks")
+        if hooks:
+            trust = trust or world.trust(rootful=rootful, user=user)
+            programs = dict.fromkeys(hook["path"] for hook in hooks if hook["hookName"] != _INSIDE)
+            objections = {path: _program_objection(path, trust, world) for path in programs}
+            refused += _hook_objections(hooks, objections, spec)
+            imposed.findings += _hook_warnings(hooks, objections, spec)
+            block["hooks"] = [_hardened(hook, launcher, world) if _runs(hook, objections) else hook for hook in hooks]
         imposed.origins.append({**origin, "edits": block})
-    imposed.findings = findings
     return imposed, refused
 
 
@@ -98,19 +99,6 @@ def _target_objection(path: str) -> str:
     return ""
 
 
-def _option_objections(mount: Json, spec: str) -> list[Finding]:
-    for option in mount.get("options") or ():
-        if "," in option:
-            objection = "holds a comma: write each option as an item of its own"
-        elif option in ("shared", "rshared"):
-            objection = "would let mounts of the container appear on the host"
-        else:
-            continue
-        text = f"the option {option!r} of the mount at {mount['containerPath']} {objection}"
-        return [Finding("MOUNT_OPTION", text, path=spec)]
-    return []
-
-
 def _bound(mount: Json) -> Json:
     """The mount as a bind mount, where it is a path of the host and only its options do not say so.
 
@@ -123,18 +111,31 @@ def _bound(mount: Json) -> Json:
     return mount
 
 
-def _source_objections(mount: Json, spec: str, world: World) -> list[Finding]:
-    source, target = mount["hostPath"], mount["containerPath"]
-    options = mount.get("options") or ()
-    if edits.lacks_bind(mount.get("type"), options):
+def _mount_objections(mount: Json, spec: str, world: World) -> list[Finding]:
+    source, target, options = mount["hostPath"], mount["containerPath"], mount.get("options") or ()
+    findings = _option_objections(options, target, spec)
+    if edits.is_bind(options):
+        # A relative source lies in the bundle, which is none of a spec's business.
+        if source.startswith("/") and world.is_missing(source):
+            text = f"{source} is missing on the host, which the spec mounts at {target}"
+            findings.append(Finding("MOUNT_MISSING", text, path=spec))
+    elif edits.lacks_bind(mount.get("type"), options):
         text = (
             f"the mount at {target} has neither a file system as its type nor an absolute path of the host: {source!r}"
         )
-        return [Finding("MOUNT_OPTION", text, path=spec)]
-    # A relative source lies in the bundle, which is none of a spec's business.
-    if source.startswith("/") and edits.is_bind(options) and world.is_missing(source):
-        text = f"{source} is missing on the host, which the spec mounts at {target}"
-        return [Finding("MOUNT_MISSING", text, path=spec)]
+        findings.append(Finding("MOUNT_OPTION", text, path=spec))
+    return findings
+
+
+def _option_objections(options: Iterable[str], target: str, spec: str) -> list[Finding]:
+    for option in options:
+        if "," in option:
+            objection = "holds a comma: write each option as an item of its own"
+        elif option in ("shared", "rshared"):
+            objection = "would let mounts of the container appear on the host"
+        else:
+            continue
+        return [Finding("MOUNT_OPTION", f"the option {option!r} of the mount at {target} {objection}", path=spec)]
     return []
 
 
@@ -150,67 +151,71 @@ _LOADING_PREFIXES = ("LD_", "PYTHON")
 # Stages that a device has no need of. They are injected, since a vendor may have had none better.
 _ODD_STAGES = {"prestart": "is deprecated", "poststop": "runs on the host after the container is gone"}
 
+_INSIDE = "startContainer"  # the stage of hooks that run inside, see above
+
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 
 
-def _check_stage(stage: str, spec: str, findings: list[Finding]) -> None:
-    if stage in _ODD_STAGES:
-        text = f"the spec has a hook of the stage {stage}, which {_ODD_STAGES[stage]}"
-        findings.append(Finding("HOOK_STAGE", text, path=spec))
+def _hook_objections(hooks: list[Json], objections: dict[str, tuple[str, str]], spec: str) -> list[Finding]:
+    """A finding for each hook that must not run.
+
+    Arguments:
+        hooks: of a block of edits.
+        objections: path of a program -> finding id and text, two empty texts for one that may run.
+        spec: path of the spec.
+    """
+    findings = []
+    for hook in hooks:
+        id, text = ("", "") if hook["hookName"] == _INSIDE else objections[hook["path"]]
+        if id:
+            findings.append(Finding(id, f"the {hook['hookName']} hook {text}", path=spec))
+    return findings
 
 
-class _Hooks:
-    """What turns a hook of a spec into the hook that is injected."""
+def _runs(hook: Json, objections: dict[str, tuple[str, str]]) -> bool:
+    """Whether a hook runs on the host, and may."""
+    return hook["hookName"] != _INSIDE and not objections[hook["path"]][0]
 
-    __slots__ = ("_launcher", "_rootful", "_trust", "_user", "_world")
 
-    def __init__(self, launcher: str, world: World, rootful: bool, user: int) -> None:
-        self._launcher, self._world, self._rootful, self._user = launcher, world, rootful, user
-        self._trust: Trust | None = None
-
-    def harden(self, item: Json, spec: str, findings: list[Finding], refused: list[Finding]) -> Json:
-        """The hook with an environment and a limit of its own.
-
-        Arguments:
-            item: a hook of the spec.
-            spec: path of the spec.
-            findings: warnings are added.
-            refused: the objection to a hook that must not run is added.
-        """
-        if item["hookName"] == "startContainer":
-            return item
-        objection = self._program_objection(item["path"])
-        if objection:
-            refused.append(Finding(objection[0], f"the {item['hookName']} hook {objection[1]}", path=spec))
-            return item
-        given = item.get("env") or ()
-        kept = [entry for entry in given if not _is_loading(entry)]
-        if len(kept) != len(given):
-            dropped = ", ".join(entry.partition("=")[0] for entry in given if _is_loading(entry))
-            text = f"the hook {item['path']} does not get {dropped}, which would choose code that it loads"
+def _hook_warnings(hooks: list[Json], objections: dict[str, tuple[str, str]], spec: str) -> list[Finding]:
+    """What is odd about hooks that may run, and what they do not get. Arguments: as of _hook_objections."""
+    findings = []
+    for stage in dict.fromkeys(hook["hookName"] for hook in hooks):
+        if stage in _ODD_STAGES:
+            text = f"the spec has a hook of the stage {stage}, which {_ODD_STAGES[stage]}"
+            findings.append(Finding("HOOK_STAGE", text, path=spec))
+    for hook in hooks:
+        dropped = [entry.partition("=")[0] for entry in hook.get("env") or () if _is_loading(entry)]
+        if dropped and _runs(hook, objections):
+            text = f"the hook {hook['path']} does not get {', '.join(dropped)}, which would choose code that it loads"
             findings.append(Finding("HOOK_ENVIRONMENT", text, path=spec))
-        hardened = {**item, "env": kept or [STANDARD_PATH]}
-        if (item.get("timeout") or 0) <= 0:  # 0 means at once to runc and never to crun
-            is_ours = self._world.is_same_file(item["path"], self._launcher)
-            hardened["timeout"] = OUR_TIMEOUT if is_ours else FOREIGN_TIMEOUT
-        return hardened
+    return findings
 
-    def _program_objection(self, path: str) -> tuple[str, str] | None:
-        """Finding id and text, None for a program that may run."""
-        if not path.startswith("/"):
-            return "HOOK_UNTRUSTED", f"{path} is not absolute: the image would decide what runs as root"
-        if self._trust is None:
-            self._trust = self._world.trust(rootful=self._rootful, user=self._user)
-        try:
-            objection = self._trust.objection(path)
-            status = self._world.stat(path)
-        except OSError as error:
-            return "HOOK_MISSING", f"{path}: {reason(error)}"
-        if objection:
-            return "HOOK_UNTRUSTED", f"{path} is not trusted: {objection}"
-        if status.st_mode & _S_IFMT != _S_IFREG or not self._world.is_executable(path):
-            return "HOOK_MISSING", f"{path} is no program that this user can execute"
-        return None
+
+def _hardened(hook: Json, launcher: str, world: World) -> Json:
+    """A hook with an environment and a limit of its own."""
+    kept = [entry for entry in hook.get("env") or () if not _is_loading(entry)]
+    hardened = {**hook, "env": kept or [STANDARD_PATH]}
+    if (hook.get("timeout") or 0) <= 0:  # 0 means at once to runc and never to crun
+        is_ours = world.is_same_file(hook["path"], launcher)
+        hardened["timeout"] = OUR_TIMEOUT if is_ours else FOREIGN_TIMEOUT
+    return hardened
+
+
+def _program_objection(path: str, trust: Trust, world: World) -> tuple[str, str]:
+    """Why a program must not run: finding id and text, two empty texts for one that may."""
+    if not path.startswith("/"):
+        return "HOOK_UNTRUSTED", f"{path} is not absolute: the image would decide what runs as root"
+    try:
+        objection = trust.objection(path)
+        status = world.stat(path)
+    except OSError as error:
+        return "HOOK_MISSING", f"{path}: {reason(error)}"
+    if objection:
+        return "HOOK_UNTRUSTED", f"{path} is not trusted: {objection}"
+    if status.st_mode & _S_IFMT != _S_IFREG or not world.is_executable(path):
+        return "HOOK_MISSING", f"{path} is no program that this user can execute"
+    return "", ""
 
 
 def _is_loading(entry: str) -> bool:

@@ -74,8 +74,8 @@ def _replace_input(nodes: list[Json]) -> None:
 def _edited(data: bytes, nodes: list[Json]) -> bytes:
     """The bytes with the rules in them; those given when nothing is to be added, or they are not what we know."""
     try:
-        given, repeated = fastjson.loads_noting(data.decode("utf-8"))
-        completed = given if repeated else _completed(given, nodes)
+        given, replaced = fastjson.loads_noting(data.decode("utf-8"))
+        completed = given if replaced else _completed(given, nodes)
     except Exception:  # the low-level runtime says what is wrong with them
         return data
     return fastjson.dumps(completed).encode("ascii") if completed != given else data

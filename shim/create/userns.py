@@ -120,17 +120,20 @@ def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Pla
         if block.get("mounts") and not is_host:
             block["mounts"] = [{**mount, "plain": True} for mount in block["mounts"]]
         if block.get("additionalGids"):
-            block["additionalGids"] = _translate(
-                block["additionalGids"], gids, present, origin["spec"], adapted.findings
+            numbers = block["additionalGids"]
+            inside = {number: gids.container.inside(gids.own.inside(number)) for number in numbers}
+            adapted.findings += _unmapped(
+                [number for number in numbers if inside[number] is None], present, origin["spec"]
             )
+            block["additionalGids"] = [inside[number] for number in numbers if inside[number] is not None]
             groups.update(block["additionalGids"])
         adapted.origins.append({**origin, "edits": block})
     if _keeps_groups(config):
-        return adapted  # he has the groups of whoever called the engine, which nobody can see from here
+        return adapted  # the process keeps the groups of the engine's caller, which cannot be seen from here
     caller = _Caller(config, uids, gids, groups)
     for origin in adapted.origins:
         for node in origin["edits"].get("deviceNodes") or ():
-            caller.check(node, origin["spec"], world.node, adapted.findings)
+            adapted.findings += caller.warnings(node, origin["spec"], world.node)
     return adapted
 
 
@@ -157,22 +160,23 @@ def _groups(config: Json) -> list[object]:
     return groups if isinstance(groups, list) else []
 
 
-def _translate(numbers: list[int], gids: Ids, present: list[object], spec: str, findings: list[Finding]) -> list[int]:
-    translated = []
+def _unmapped(numbers: list[int], present: list[object], spec: str) -> list[Finding]:
+    """A warning for each group that the container's user namespace does not have.
+
+    Arguments:
+        numbers: groups of the host.
+        present: the groups that config.json has.
+        spec: path of the spec that asks for them.
+    """
+    findings = []
     for number in numbers:
-        inside = gids.container.inside(gids.own.inside(number))
-        if inside is None:
-            text = f"the group {number} of the host is not mapped into the container's user namespace"
-            if number in present:  # an engine's own CDI adds the number untranslated
-                text += (
-                    f": config.json has the number {number} already, and it stays, though it is another group inside"
-                )
-            else:
-                text += ", so it is left out"
-            findings.append(Finding("GID_UNMAPPED", text, path=spec))
+        text = f"the group {number} of the host is not mapped into the container's user namespace"
+        if number in present:  # an engine's own CDI adds the number untranslated
+            text += f": config.json has the number {number} already, and it stays, though it is another group inside"
         else:
-            translated.append(inside)
-    return translated
+            text += ", so it is left out"
+        findings.append(Finding("GID_UNMAPPED", text, path=spec))
+    return findings
 
 
 # --- rights on nodes ------------------------------------------------------------------------------------------------
@@ -195,20 +199,21 @@ class _Caller:
         self._groups = {gids.container.outside(number) for number in numbers} - {None}
         self._overrides = _OVERRIDE in _effective(process)
 
-    def check(self, node: Json, spec: str, lookup: Lookup, findings: list[Finding]) -> None:
+    def warnings(self, node: Json, spec: str, lookup: Lookup) -> list[Finding]:
+        """A finding where the process will not be able to open a node of the host."""
         path = node.get("hostPath") or node["path"]
         host = lookup(path)
         permissions = node.get("permissions") or "rwm"
         if host is None or permissions == "none":
-            return
+            return []
         _, _, _, mode, uid, gid = host
         if self._can_open(mode, uid, gid, ("r" in permissions) * 4 | ("w" in permissions) * 2):
-            return
+            return []
         text = (
             f"{path} (mode {mode:04o}, uid {uid}, gid {gid}) will not open for the container's process: "
             "its user namespace does not hold the owner"
         )
-        findings.append(Finding("NODE_CLOSED", text, path=spec))
+        return [Finding("NODE_CLOSED", text, path=spec)]
 
     def _can_open(self, mode: int, uid: int, gid: int, wanted: int) -> bool:
         """What the kernel's check of a file's mode comes to (path_resolution(7), capabilities(7))."""
