@@ -16,19 +16,31 @@ enum { PATH = 4096 };
 
 /* ---- create-symlinks ---- */
 
-static bool link_is(const struct root *root, const char *path, const char *target)
+static bool link_is(int folder, const char *name, const char *target)
 {
     char text[PATH];
-    const char *base;
-    cleanup_fd int folder = root_parent(root, path, &base);
+    ssize_t length = readlinkat(folder, name, text, sizeof text);
 
-    if (folder < 0)
-        return false;
-    ssize_t length = readlinkat(folder, base, text, sizeof text);
     return length >= 0 && (size_t)length == strlen(target) && !memcmp(text, target, (size_t)length);
 }
 
-/* One `TARGET::LINK`: the text of the link, and its place in the container. */
+/* Makes a link, and the directories on the way to it; one that is right already is left alone. */
+static int make_link(const struct root *root, const char *path, const char *target)
+{
+    const char *base;
+    cleanup_fd int folder = root_parent(root, path, &base);
+
+    if (folder == -ENOENT) {
+        folder = root_mkdir_parent(root, path, 0755);
+        if (!folder)
+            folder = root_parent(root, path, &base);
+    }
+    if (folder < 0)
+        return folder;
+    return link_is(folder, base, target) ? 0 : root_link_at(root, folder, base, target);
+}
+
+/* One `TARGET::LINK`: the text of the link, and its path in the container. */
 static int create_symlink(const struct root *root, const char *word, struct fault *fault)
 {
     char target[PATH];
@@ -38,11 +50,7 @@ static int create_symlink(const struct root *root, const char *word, struct faul
         return fault_say(fault, EINVAL, "--link %s is not TARGET::/PATH/OF/LINK", word);
     memcpy(target, word, (size_t)(mark - word));
     target[mark - word] = 0;
-    if (link_is(root, mark + 2, target))
-        return 0;
-    int rc = root_mkdir_parent(root, mark + 2, 0755);
-    if (!rc)
-        rc = root_link(root, mark + 2, target);
+    int rc = make_link(root, mark + 2, target);
     return rc ? fault_set(fault, -rc, "cannot make the link %s", mark + 2) : 0;
 }
 
