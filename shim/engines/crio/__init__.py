@@ -60,12 +60,6 @@ _COPIED = (
     *("allowed_annotations", "default_annotations", "privileged_without_host_devices", "container_min_memory"),
     *("container_create_timeout", "no_sync_log", "exec_cpu_affinity", "seccomp_profile"),
 )
-# The table of CRI-O's own default runtime when no file has one for it
-_BUILT_IN: Table = {
-    "runtime_type": "oci",
-    "allowed_annotations": ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"],
-    "monitor_env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
-}
 _HEAD = "# CRI-O's runtime that gives containers the CDI devices they ask for. Written by `shim runtime configure`.\n"
 
 
@@ -150,10 +144,10 @@ class Crio(Engine):
             *checks.unused(host, location, registry, name),
             *checks.copies(registry),
             *checks.missing_default(registry),
+            *checks.ignored(host, registry, name),
             *oci_hooks.doubles(oci_hooks.read(host, hooks), ""),
         ]
         if name in registry.runtimes:
-            findings += checks.dropped(registry.runtimes[name])
             findings += self._pods(host, location, registry, name)
         findings += checks.missing_monitors(host, registry)
         if registry.cdi is False:
@@ -227,7 +221,8 @@ def _runtimes(
     tables = table_at(settings, ("runtimes",))
     default = settings.get("default_runtime") or built_in
     if built_in not in tables and (default == built_in or not runtime_programs.fault(host, location, built_in)):
-        tables = {built_in: _BUILT_IN, **tables}  # without its program CRI-O drops it, unless it is the default
+        # without its program CRI-O drops it, unless it is the default
+        tables = {built_in: _built_in(built_in, is_systemd=is_systemd), **tables}
     runtimes = {}
     for name, table in tables.items():
         if isinstance(table, dict):
@@ -248,7 +243,25 @@ def _source(registry: Registry) -> Table:
     for name in (registry.default, "crun", "runc"):
         if name in registry.runtimes and registry.runtimes[name].type != "vm":
             return registry.runtimes[name].table
-    return _BUILT_IN
+    return _built_in("crun", is_systemd=True)
+
+
+def _built_in(name: str, *, is_systemd: bool) -> Table:
+    """The table of CRI-O's own default runtime, for which no file has one.
+
+    Arguments:
+        name: crun, or runc for a CRI-O before 1.31.
+        is_systemd: whether systemd manages cgroups, whose slice for monitors is that of the system then.
+    """
+    return {
+        "runtime_type": "oci",
+        "runtime_root": f"/run/{name}",
+        "allowed_annotations": ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"],
+        "monitor_env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+        **({"monitor_cgroup": "system.slice"} if is_systemd else {}),
+        # crun needs less than the 12 MiB that other runtimes get: a limit of 4 MiB is refused without it
+        **({"container_min_memory": "500KiB"} if name == "crun" else {}),
+    }
 
 
 ENGINE = Crio()

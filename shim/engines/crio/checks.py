@@ -3,15 +3,16 @@
 CRI-O reports little: a key or table that it does not know is passed over, and a runtime with a fault is dropped with
 one line in the journal, after which the kubelet reports a handler that is missing.
 
-Source: https://github.com/cri-o/cri-o, pkg/config/config.go (RuntimeHandler.Validate)
+Source: https://github.com/cri-o/cri-o, pkg/config/config.go (RuntimeHandler.Validate), pkg/annotations/v2
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from shim.base.findings import Finding
+from shim.base.findings import CdiError, Finding
 from shim.engines import toml_layers
 from shim.engines.texts.values import texts
 
@@ -28,6 +29,14 @@ _TEXTS = (
     *("monitor_exec_cgroup", "container_min_memory", "seccomp_profile", "exec_cpu_affinity"),
 )
 _COPIES = ("~", ".bak", ".old", ".orig", ".save", ".swp", ".rpmnew", ".rpmsave", ".dpkg-old", ".dpkg-dist", ".dpkg-new")
+# What allowed_annotations may hold: annotations of CRI-O's own, and these
+_ANNOTATIONS = {
+    *("io.kubernetes.cri.rdt-class", "io.kubernetes.cri.container-type", "io.containers.trace-syscall"),
+    *("bundle", "org.systemd.property.", "org.criu.config", "org.opencontainers.image.stopSignal"),
+    *("module.wasm.image/variant", "run.oci."),
+}
+_OWN_ANNOTATION = re.compile(r"io\.kubernetes\.cri-o\..+|.+\.kubernetes\.cri-o\.io|.+\.crio\.io")
+_OF_DEFAULT = "correct the value, or take the key out; CRI-O names it when it does not start"
 _FLAGS = ("privileged_without_host_devices", "inherit_default_runtime", "no_sync_log", "stream_websockets")
 
 TYPES: dict[Keys, Any] = {
@@ -131,26 +140,62 @@ def missing_default(registry: Registry) -> Iterator[Finding]:
         yield Finding("HANDLER_MISSING", f"{text}, so that CRI-O does not start; there are {names}")
 
 
-def dropped(runtime: Runtime) -> Iterator[Finding]:
-    """Keys for which CRI-O drops a runtime, or runs another program than its own."""
-    table = runtime.table
-    causes = []
-    if runtime.type not in {"", "oci", "pod"}:
-        known = "starts virtual machines" if runtime.type == "vm" else "is unknown to CRI-O"
-        causes.append(f'runtime_type = "{runtime.type}" {known}; the shim is of type "oci"')
-    if table.get("inherit_default_runtime"):
-        causes.append("inherit_default_runtime replaces runtime_path by the default runtime's program")
-    if table.get("platform_runtime_paths"):
-        causes.append("platform_runtime_paths names other programs, which are run instead of runtime_path")
-    if table.get("runtime_config_path") and runtime.type != "vm":
-        causes.append('runtime_config_path goes with runtime_type = "vm" alone: CRI-O drops this runtime')
-    causes += [
-        f"CRI-O drops a runtime whose allowed_annotations hold {name}, which it does not know; annotations of the "
-        "container need no permission there, and those of a Pod do not count"
-        for name in texts(table.get("allowed_annotations"))
-        if re.match(r"cdi\.k8s\.io\b", name)
-    ]
-    return (Finding("RUNTIME_IGNORED", cause, path=runtime.file, line=runtime.line) for cause in causes)
+def ignored(host: Host, registry: Registry, name: str) -> Iterator[Finding]:
+    """RUNTIME_IGNORED, for keys of a runtime of shim for which CRI-O drops it, or runs another program than its own.
+
+    Of the default runtime as well, which CRI-O cannot drop: it does not start.
+    """
+    default, runtime = registry.runtimes.get(registry.default), registry.runtimes.get(name)
+    if default and default is not runtime:
+        for cause in _dropped(host, default):
+            text = f"{cause}; {default.name} is the default runtime, so CRI-O does not start"
+            yield Finding("RUNTIME_IGNORED", text, _OF_DEFAULT, path=default.file, line=default.line)
+    if runtime is None:
+        return
+    for cause in (*_replaced(runtime), *_dropped(host, runtime)):
+        yield Finding("RUNTIME_IGNORED", cause, path=runtime.file, line=runtime.line)
+
+
+def _replaced(runtime: Runtime) -> Iterator[str]:
+    """Keys with which another program is run than that at runtime_path."""
+    if runtime.type == "vm":
+        yield 'runtime_type = "vm" starts virtual machines; the shim is of type "oci"'
+    if runtime.table.get("inherit_default_runtime"):
+        yield "inherit_default_runtime replaces runtime_path by the default runtime's program"
+    if runtime.table.get("platform_runtime_paths"):
+        yield "platform_runtime_paths names other programs, which are run instead of runtime_path"
+
+
+def _dropped(host: Host, runtime: Runtime) -> Iterator[str]:
+    """Keys of which RuntimeHandler.Validate refuses the value: CRI-O drops the runtime, and goes on without it."""
+    table, kind = runtime.table, runtime.type or "oci"
+    if kind not in {"oci", "pod", "vm"}:
+        yield f'runtime_type = "{kind}" is unknown to CRI-O; the shim is of type "oci"'
+    if table.get("runtime_config_path") and kind != "vm":
+        yield 'runtime_config_path goes with runtime_type = "vm" alone: CRI-O drops this runtime'
+    if table.get("stream_websockets") and kind != "pod":
+        yield 'stream_websockets goes with runtime_type = "pod" alone: CRI-O drops this runtime'
+    if table.get("no_sync_log") and kind != "oci":
+        yield 'no_sync_log goes with runtime_type = "oci" alone: CRI-O drops this runtime'
+    affinity = table.get("exec_cpu_affinity")
+    if affinity and affinity != "first":
+        yield f'exec_cpu_affinity = "{affinity}" is unknown: "first" and none are, and CRI-O drops this runtime'
+    profile = table.get("seccomp_profile")
+    if isinstance(profile, str) and profile and not _is_json(host, profile):
+        yield f"seccomp_profile {profile} is missing, or no JSON: CRI-O drops this runtime"
+    for name in texts(table.get("allowed_annotations")):
+        if name not in _ANNOTATIONS and not _OWN_ANNOTATION.fullmatch(name):
+            of_cdi = "; annotations of the container need no permission there, and those of a Pod do not count"
+            text = f"CRI-O drops a runtime whose allowed_annotations hold {name}, which it does not know"
+            yield text + of_cdi * name.startswith("cdi.k8s.io")
+
+
+def _is_json(host: Host, path: str) -> bool:
+    try:
+        json.loads(host.read(path) or b"")
+    except (CdiError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def default_annotations(runtime: Runtime, prefixes: tuple[str, ...]) -> Iterator[Finding]:

@@ -97,6 +97,32 @@ def test_a_built_in_default_runtime_gives_its_built_in_values() -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "manager", "expected"),
+    [
+        (
+            (1, 37, 0),
+            "",
+            {"runtime_root": "/run/crun", "container_min_memory": "500KiB", "monitor_cgroup": "system.slice"},
+        ),
+        ((1, 37, 0), "cgroupfs", {"runtime_root": "/run/crun", "container_min_memory": "500KiB"}),
+        ((1, 30, 0), "", {"runtime_root": "/run/runc", "monitor_cgroup": "system.slice"}),
+    ],
+)
+def test_c10_the_built_in_runtime_gives_its_root_cgroup_and_least_memory(
+    version: tuple[int, ...], manager: str, expected: dict[str, str]
+) -> None:
+    """A limit of 4 MiB failed under shim where no file had a table for crun: it needs 500 KiB there, others 12 MiB."""
+    text = f'[crio.runtime]\ncgroup_manager = "{manager}"\n' if manager else ""
+    written = table(machine("bare", {"/etc/crio/crio.conf": text}, version))
+    keys = ("runtime_root", "container_min_memory", "monitor_cgroup")
+    assert {key: written[key] for key in keys if key in written} == expected
+    own = '[crio.runtime.runtimes.crun]\nruntime_path = "/usr/bin/crun"\n'
+    assert "container_min_memory" not in table(machine("bare", {"/etc/crio/crio.conf": own}, (1, 37))), (
+        "a table of a file"
+    )
+
+
+@pytest.mark.parametrize(
     ("line", "is_copied"),
     [
         ('monitor_env = ["PATH=/bin"]', True),
@@ -119,7 +145,7 @@ def test_nothing_is_copied_from_a_runtime_for_virtual_machines() -> None:
     kata = {"/etc/crio/crio.conf.d/90-default.conf": '[crio.runtime]\ndefault_runtime = "kata"\n'}
     copied = table(machine("kata", kata))
     assert copied["runtime_type"] == "oci"
-    assert "runtime_root" not in copied
+    assert copied["runtime_root"] == "/run/crun", "that of the built-in crun"
 
 
 def test_conmon_rs_stays_the_monitor_where_it_is_the_default() -> None:
@@ -305,6 +331,50 @@ def line_of(of: Machine, id: str) -> tuple[str, int]:
 def test_a_runtime_that_cri_o_drops_or_bypasses_is_reported(lines: str) -> None:
     text = f'[crio.runtime.runtimes.shim]\nruntime_path = "{LAUNCHER}"\n{lines}\n'
     assert line_of(machine(files={DROP_IN: text}), "RUNTIME_IGNORED") == (DROP_IN, 1)
+
+
+DROPPED = {
+    "a stream by websockets": ("stream_websockets = true", "stream_websockets goes with"),
+    "an affinity that is none": ('exec_cpu_affinity = "last"', 'exec_cpu_affinity = "last" is unknown'),
+    "a log without fsync": ('no_sync_log = true\nruntime_type = "pod"', "no_sync_log goes with"),
+    "a profile that is missing": ('seccomp_profile = "/etc/gone.json"', "/etc/gone.json is missing, or no JSON"),
+    "a profile that is no JSON": ('seccomp_profile = "/etc/broken.json"', "/etc/broken.json is missing, or no JSON"),
+    "an annotation that is unknown": (
+        'allowed_annotations = ["vendor.com/x"]',
+        "allowed_annotations hold vendor.com/x",
+    ),
+    "an unknown type": ('runtime_type = "oci2"', 'runtime_type = "oci2" is unknown'),
+}
+TAKEN = (
+    'stream_websockets = true\nruntime_type = "pod"',
+    'exec_cpu_affinity = "first"',
+    "no_sync_log = true",
+    'seccomp_profile = "/etc/profile.json"',
+    'allowed_annotations = ["devices.crio.io", "io.kubernetes.cri-o.Devices", "run.oci."]',
+)
+PROFILES = {"/etc/broken.json": "{", "/etc/profile.json": "{}"}
+
+
+@pytest.mark.parametrize(("lines", "says"), DROPPED.values(), ids=DROPPED)
+def test_c10_every_value_for_which_cri_o_drops_a_runtime_is_reported(lines: str, says: str) -> None:
+    """CRI-O goes on without the runtime, with one line in its journal: verify had nothing to say."""
+    text = f'[crio.runtime.runtimes.shim]\nruntime_path = "{LAUNCHER}"\n{lines}\n'
+    (found,) = (one for one in machine(files={DROP_IN: text, **PROFILES}).faults() if one.id == "RUNTIME_IGNORED")
+    assert says in found.text
+    assert (found.path, found.line) == (DROP_IN, 1)
+
+
+@pytest.mark.parametrize("lines", TAKEN)
+def test_c10_a_value_that_cri_o_takes_is_not_reported(lines: str) -> None:
+    text = f'[crio.runtime.runtimes.shim]\nruntime_path = "{LAUNCHER}"\n{lines}\n'
+    assert "RUNTIME_IGNORED" not in machine(files={DROP_IN: text, **PROFILES}).ids()
+
+
+def test_c10_a_default_runtime_that_cri_o_would_drop_keeps_it_from_starting() -> None:
+    text = '[crio.runtime.runtimes.crun]\nruntime_path = "/usr/bin/crun"\nexec_cpu_affinity = "all"\n'
+    (found,) = (one for one in machine("bare", {"/etc/crio/crio.conf": text}).faults() if one.id == "RUNTIME_IGNORED")
+    assert "crun is the default runtime, so CRI-O does not start" in found.text
+    assert (found.path, found.line) == ("/etc/crio/crio.conf", 1)
 
 
 @pytest.mark.parametrize(
