@@ -22,8 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shim.cdi.index_writer import Inputs
     from shim.cdi.spec import Spec
+    from shim.cdi.types import Noting
     from shim.host.trust import Trust
 
 DEFAULT = DEFAULT_DIRS
@@ -137,7 +137,7 @@ class Directories:
     def _note(self, path: str, findings: list[Finding]) -> None:
         self.findings.setdefault(path, []).extend(findings)
 
-    def _read_directory(self, directory: str, priority: int, trust: Trust | None, inputs: Inputs | None) -> None:
+    def _read_directory(self, directory: str, priority: int, trust: Trust | None, inputs: Noting | None) -> None:
         """List one directory and take in what can be used; everything else becomes a finding."""
         # The reader loads YAML for most files. An index that knows every file never gets here.
         from shim.cdi import spec as reader
@@ -182,7 +182,7 @@ class Directories:
         self._note(directory, [Finding("SPEC_DIR_UNREADABLE", text, path=directory, rule="unlistable")])
 
 
-def read(dirs: Iterable[str] = DEFAULT, trust: Trust | None = None, inputs: Inputs | None = None) -> Directories:
+def read(dirs: Iterable[str] = DEFAULT, trust: Trust | None = None, inputs: Noting | None = None) -> Directories:
     """The devices that the given directories serve, from the files themselves.
 
     Arguments:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.base.findings import Finding
-    from shim.cdi.index import Indexed, IndexedSpec
     from shim.cdi.spec import Spec
+    from shim.cdi.types import IndexFile, ServingSpec
 
     Json = dict[str, Any]
 
@@ -26,7 +26,7 @@ class IndexLists:
 
     __slots__ = ("_index", "_loaded", "dirs", "searched")
 
-    def __init__(self, index: Indexed) -> None:
+    def __init__(self, index: IndexFile) -> None:
         self._index = index
         self._loaded: Json | None = None
         self.dirs: list[str] = index.header["dirs"]
@@ -36,11 +36,11 @@ class IndexLists:
         """As Directories.whole: this."""
         return self
 
-    def get(self, name: str) -> tuple[IndexedSpec, str] | None:
+    def get(self, name: str) -> tuple[ServingSpec, str] | None:
         """As Directories.get. Raises DamagedError."""
         return self._index.get(name)
 
-    def driver(self, kind: str) -> list[IndexedSpec]:
+    def driver(self, kind: str) -> list[ServingSpec]:
         """As Directories.driver. Raises DamagedError."""
         numbers = {spec[0]: number for number, spec in enumerate(self._index.header["specs"]) if spec[1] == kind}
         highest = parent(next(reversed(numbers), ""))

@@ -27,6 +27,38 @@ class ServingSpec(Protocol):
         """Name -> container edits; at least the device that was looked up."""
 
 
+class Noting(Protocol):
+    """Takes the identity of each file and directory before it is read (shim.cdi.index_writer.Inputs)."""
+
+    def note(self, path: str) -> None:
+        """A path that will be read next, or that is missing."""
+
+
+class IndexFile(Protocol):
+    """An open index (shim.cdi.index.Indexed)."""
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """Its header."""
+
+    @property
+    def names(self) -> bytes:
+        """The lines of the devices."""
+
+    @property
+    def rest(self) -> tuple[int, int]:
+        """Offset and length of the object that has the rest."""
+
+    def get(self, name: str) -> tuple[ServingSpec, str] | None:
+        """The spec that serves a device, and the device's name."""
+
+    def spec(self, number: int) -> ServingSpec:
+        """A spec by its number in the header."""
+
+    def record(self, offset: int, length: int) -> dict[str, Any]:
+        """An object of the file."""
+
+
 class Named(Protocol):
     """The devices that spec directories serve, by their names: Directories, Indexed or IndexLists."""
 

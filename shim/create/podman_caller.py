@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from shim.create.world import World
+    from shim.create.world_types import Reading
     from shim.host.look import FileStatus
     from shim.host.podman_programs import Program
 
@@ -32,7 +32,7 @@ _OWN_DEVICE = "ask with podman's own --device KIND=NAME"
 _FLAG = "or with podman --runtime-flag device=KIND=NAME run …"
 
 
-def find(world: World, *, precreate: bool, environ: Mapping[bytes, bytes], proc: str = "/proc") -> Origin:
+def find(world: Reading, *, precreate: bool, environ: Mapping[bytes, bytes], proc: str = "/proc") -> Origin:
     """The podman that calls.
 
     Arguments:
@@ -64,7 +64,7 @@ def ways(*, precreate: bool) -> str:
     return f"{_OWN_DEVICE}; {_IGNORE}" if precreate else f"{_OWN_DEVICE} {_FLAG}; {_IGNORE}"
 
 
-def judge(path: str, status: FileStatus, records: Iterable[str], otherwise: str, world: World) -> Origin:
+def judge(path: str, status: FileStatus, records: Iterable[str], otherwise: str, world: Reading) -> Origin:
     """What is known about a program.
 
     Arguments:
@@ -95,7 +95,7 @@ def judge(path: str, status: FileStatus, records: Iterable[str], otherwise: str,
     )
 
 
-def _by_conmon(parent: str, world: World) -> tuple[str, FileStatus]:
+def _by_conmon(parent: str, world: Reading) -> tuple[str, FileStatus]:
     """The podman that started conmon. Raises OSError or ValueError when the process names none."""
     words = [*world.content(f"{parent}/cmdline").split(b"\0"), b""]  # a process may have written over its own
     path = words[words.index(b"--exit-command") + 1]
@@ -105,13 +105,13 @@ def _by_conmon(parent: str, world: World) -> tuple[str, FileStatus]:
     return program, world.stat(program)
 
 
-def _program(process: str, world: World) -> tuple[str, FileStatus]:
+def _program(process: str, world: Reading) -> tuple[str, FileStatus]:
     """The program of a process: the very file that runs, even if another one has its path now. Raises OSError."""
     status = world.stat(f"{process}/exe")
     return world.readlink(f"{process}/exe").removesuffix(" (deleted)"), status
 
 
-def _name(process: str, world: World) -> str:
+def _name(process: str, world: Reading) -> str:
     """What to call a process in a text."""
     try:
         return f"the process {world.content(f'{process}/comm').decode('utf-8', 'replace').strip()}"
@@ -119,7 +119,7 @@ def _name(process: str, world: World) -> str:
         return "a process that cannot be seen"
 
 
-def _environment(process: str, world: World) -> dict[bytes, bytes]:
+def _environment(process: str, world: Reading) -> dict[bytes, bytes]:
     try:
         entries = world.content(f"{process}/environ").split(b"\0")
     except OSError:

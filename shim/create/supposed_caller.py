@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import posix
-import shutil
+import stat
 from typing import Any
 
 from shim.create import podman_caller
@@ -42,14 +42,47 @@ class SupposedCaller(World):
         return super()._look(kind, argument)
 
 
+_MAX_LINKS = 40  # as the kernel (path_resolution(7))
+
+
 def _podman(world: World) -> Origin:
-    path = shutil.which("podman")
     ways = podman_caller.ways(precreate=False)
-    if path is None:
+    directories = [path for path in world.environ("PATH").split(":") if path.startswith("/")]
+    found = next((path for path in directories if _is_program(f"{path}/podman", world)), None)
+    if found is None:
         return Origin(PODMAN_UNKNOWN, "there is no podman in PATH whose version could be known", ways)
-    path = os.path.realpath(path)  # as podman gives conmon its path
+    path = _resolved(f"{found}/podman", world)  # as podman gives conmon its path
     records = podman_programs.records(rootful=identity.is_rootful(), environ=posix.environ)
     return podman_caller.judge(path, world.stat(path), records, ways, world)
+
+
+def _is_program(path: str, world: World) -> bool:
+    try:
+        return stat.S_ISREG(world.stat(path).st_mode) and world.is_executable(path)
+    except OSError:
+        return False
+
+
+def _resolved(path: str, world: World) -> str:
+    """The path without links, as realpath(3); a part that cannot be looked at stays as it is."""
+    ahead = [part for part in reversed(path.split("/")) if part]
+    here, links = "", 0
+    while ahead:
+        part = ahead.pop()
+        if part in {".", ".."}:
+            here = here.rpartition("/")[0] if part == ".." else here
+            continue
+        try:
+            target = world.readlink(f"{here}/{part}") if links < _MAX_LINKS else ""
+        except OSError:  # EINVAL: no link
+            target = ""
+        if not target:
+            here = f"{here}/{part}"
+            continue
+        links += 1
+        here = "" if target.startswith("/") else here
+        ahead += [name for name in reversed(target.split("/")) if name]
+    return here
 
 
 def supposed_id(annotations: object, bundle: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from shim.cdi.types import Named
     from shim.config.settings import Settings
-    from shim.create.world import World
+    from shim.create.world_types import Judging
 
 
 class Unsaved:
@@ -26,7 +26,7 @@ class Unsaved:
 
     __slots__ = ("_configured", "_inputs", "_look", "_paths", "_trust", "path")
 
-    def __init__(self, path: str, paths: Sequence[str], look: World) -> None:
+    def __init__(self, path: str, paths: Sequence[str], look: Judging) -> None:
         """Begin.
 
         Arguments:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from shim.create.world import World
+    from shim.create.world_types import Judging
 
 
-def widest(error: Exception, look: World) -> Settings:
+def widest(error: Exception, look: Judging) -> Settings:
     """Settings in which every source counts, with all names that are known to ask.
 
     Arguments:
@@ -78,7 +78,7 @@ def requests(
         raise error from None
 
 
-def _last(look: World) -> Settings | None:
+def _last(look: Judging) -> Settings | None:
     """The settings that counted last in this boot, None when there is no index."""
     path = location.index_path(location.candidates(look=look)[0], look)
     value = index.last_settings(path, look) if path else None

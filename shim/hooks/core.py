@@ -28,7 +28,6 @@ def _text(pointer: Any) -> str:
 
 
 LOW_LEVEL_LINKS: str = ffi.string(lib.low_level_links).decode()  # a directory
-PROGRAM_DIRECTORIES: tuple[str, ...] = tuple(ffi.string(one).decode() for one in lib.program_directories)
 
 
 def low_level(launcher: str, name: str = "", *, path: str = "") -> str:

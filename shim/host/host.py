@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING
 from shim.base import files
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
-from shim.hooks.core import PROGRAM_DIRECTORIES
 from shim.host.trust import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from shim.host.look import Look
+
+# Where the launcher searches a low-level runtime before PATH: `program_directories` in native/lowlevel.c, and a test
+# compares the two
+PROGRAM_DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 _TIMEOUT = 20  # seconds for a program that is asked something
 _LARGEST = 4 * 1024 * 1024  # bytes of a configuration file

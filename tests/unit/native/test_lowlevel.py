@@ -16,7 +16,8 @@ from unit.native.world import LAUNCHER, compile_program
 
 from shim.engines import launcher
 from shim.hooks import core
-from shim.host.host import Host
+from shim.hooks._core import ffi, lib
+from shim.host.host import PROGRAM_DIRECTORIES, Host
 
 OWN = "opt/shim"  # the launcher's directory
 SELF = "the launcher"  # a link to it
@@ -78,9 +79,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_program("program", tmp_path_factory.mktemp("program") / "program")
 
 
+def test_the_directories_are_the_same_in_c_and_python() -> None:
+    assert tuple(ffi.string(path).decode() for path in lib.program_directories) == PROGRAM_DIRECTORIES
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    for directory in ("proc", OWN, "etc/shim/low-level", *(one[1:] for one in core.PROGRAM_DIRECTORIES)):
+    for directory in ("proc", OWN, "etc/shim/low-level", *(path[1:] for path in PROGRAM_DIRECTORIES)):
         (tmp_path / directory).mkdir(parents=True)
     shutil.copy(LAUNCHER, tmp_path / OWN / "shim")
     return tmp_path
