@@ -183,14 +183,21 @@ def mount(item: Json, *, userns: bool) -> Json:
     if item.get("type"):
         entry["type"] = item["type"]
     options = list(item.get("options") or ())
-    if userns and "idmap" not in options and "ridmap" not in options:
-        # The last of the options counts, as in mount(8); the type decides only where the options leave it open.
-        binds = [word for word in (item.get("type"), *options) if word in _IDMAP_OF]
-        if binds:
-            options.append(_IDMAP_OF[binds[-1]])
+    if userns and (option := idmap_option(item)):
+        options.append(option)
     if options:
         entry["options"] = options
     return entry
+
+
+def idmap_option(item: Json) -> str:
+    """The option by which a mount of a spec is idmapped: "idmap", "ridmap", or "" for none and where it has one."""
+    options = item.get("options") or ()
+    if "idmap" in options or "ridmap" in options:
+        return ""
+    # The last of the options counts, as in mount(8); the type decides only where the options leave it open.
+    binds = [word for word in (item.get("type"), *options) if word in _IDMAP_OF]
+    return _IDMAP_OF[binds[-1]] if binds else ""
 
 
 def is_bind(options: Iterable[str]) -> bool:

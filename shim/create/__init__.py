@@ -7,7 +7,7 @@ What a container gets is decided in shim.create.recipe; here the decision is car
 
 Import budget, enforced by tests/unit/create/test_imports.py: builtin modules and our hot modules. Late imports, each in
 one place: exec and update (below), folding (below), and those that shim.create.recipe, world and rules name. Nothing
-here starts a process or opens a device.
+here starts a program or opens a device.
 """
 
 from __future__ import annotations

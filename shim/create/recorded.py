@@ -143,6 +143,8 @@ _TYPES: dict[str, type] = {
     "access": bool,
     "missing": bool,
     "readonly": bool,
+    "idmap": bool,
+    "ridmap": bool,
     "read": list,
     "content": bool,
     "index": bool,

@@ -47,7 +47,10 @@ _USUAL = {
 }
 _SUFFIXES = (".json", ".yaml", ".toml")
 
-_PATH_KINDS = {"lstat", "stat", "readlink", "read", "content", "access", "missing", "readonly", "index"}
+_PATH_KINDS = {"lstat", "stat", "readlink", "read", "content", "access", "missing", "readonly", "index"} | {
+    "idmap",
+    "ridmap",
+}
 _PATH_MEMBERS = {"path", "hostPath", "containerPath", "source", "destination", "cwd", "spec_dirs", "log_file"}
 _READ_ANNOTATIONS = {MANAGER, *SANDBOX_KEYS, KEEPS_GROUPS}
 

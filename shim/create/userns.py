@@ -8,7 +8,9 @@ one that config.json makes or joins. Four things are different there:
     nodes    mknod is not allowed, so runc and crun bind-mount each node, and take the path in the container for the
              path on the host. Where the two differ we make it a bind mount ourselves.
     mounts   ids on a mount can be mapped only by who has CAP_SYS_ADMIN where the file system was mounted, that is by
-             host root; for anybody else the low-level runtime would fail on what the reference library asks for.
+             host root; for anybody else the low-level runtime would fail on what the reference library asks for. It
+             fails, too, where the source's file system cannot map ids, which is tried: overlayfs, for a driver that
+             a container brings.
     rights   root inside is nobody to a node of the host's root: a node that will not open is told (NODE_CLOSED).
 
 Source: user_namespaces(7); OCI runtime specification, "User namespace mappings".
@@ -117,8 +119,11 @@ def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Pla
         block = dict(origin["edits"])
         if block.get("deviceNodes"):
             block["deviceNodes"] = [_bound(node, origin["spec"], world) for node in block["deviceNodes"]]
-        if block.get("mounts") and not is_host:
-            block["mounts"] = [{**mount, "plain": True} for mount in block["mounts"]]
+        if block.get("mounts"):
+            block["mounts"] = [
+                mount if is_host and _can_be_idmapped(mount, config, world) else {**mount, "plain": True}
+                for mount in block["mounts"]
+            ]
         if block.get("additionalGids"):
             numbers = block["additionalGids"]
             inside = {number: gids.container.inside(gids.own.inside(number)) for number in numbers}
@@ -147,6 +152,12 @@ def _bound(node: Json, spec: str, world: World) -> Json:
     if host_path and clean(host_path) != clean(node["path"]):
         return {**node, "bind": True}
     return node
+
+
+def _can_be_idmapped(mount: Json, config: Json, world: World) -> bool:
+    """Whether the file system of a mount's source can do what `edits.mount` would ask for."""
+    option = edits.idmap_option(mount) if edits.has_user_namespace(config) else ""
+    return not option or world.can_map_ids(mount["hostPath"], recursive=option == "ridmap")
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
     access             whether we may execute a file      index      whether an index counts
     missing            whether a path leads nowhere   readonly   whether the file system of a path is read-only
     environ            a variable of the call             content    whether a file could be read
+    idmap, ridmap      whether ids can be mapped on a bind mount of a path, or on those below it, too
     settings, specs    the configuration; the edits behind device names
     podman             which podman calls
 
@@ -93,6 +94,15 @@ class World:
     def is_read_only(self, path: str) -> bool:
         """Whether the file system in which a path lies takes no writes; False where that cannot be seen."""
         return bool(self._ask("readonly", path))
+
+    def can_map_ids(self, path: str, *, recursive: bool) -> bool:
+        """Whether ids can be mapped on a bind mount of a path; True where that cannot be tried.
+
+        Arguments:
+            path: of the host.
+            recursive: also on the mounts below it.
+        """
+        return bool(self._ask("ridmap" if recursive else "idmap", path))
 
     def read(self, path: str) -> tuple[FileStatus, str]:
         """The status and the text of a small file, which is no link; text "" unless it is a regular file.
@@ -297,6 +307,14 @@ def _is_read_only(path: str) -> bool:
         return False
 
 
+def _can_map_ids(path: str, *, recursive: bool) -> bool:
+    try:
+        from shim.hooks import core  # late, with the C core: only a mount in a user namespace needs it
+    except (ImportError, SyntaxError):  # such as a C module of another Python
+        return True
+    return core.can_map_ids(path, recursive=recursive)
+
+
 def _read(path: str) -> tuple[FileStatus, str]:
     flags = posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_NOCTTY
     fd = posix.open(path, flags)
@@ -328,6 +346,8 @@ _LOOKS: dict[str, Callable[[Any], Any]] = {
     "access": lambda path: posix.access(path, posix.X_OK, effective_ids=True),
     "missing": _is_missing,
     "readonly": _is_read_only,
+    "idmap": lambda path: _can_map_ids(path, recursive=False),
+    "ridmap": lambda path: _can_map_ids(path, recursive=True),
     "read": _read,
     "environ": lambda name: posix.environ.get(name.encode(), b"").decode("utf-8", "surrogateescape"),
 }

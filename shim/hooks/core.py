@@ -65,6 +65,16 @@ def search_low_level(launcher: str, name: str, *, path: str, root: str = "") -> 
     return _text(low.path) if answer == lib.LOW_LEVEL_FOUND else ""
 
 
+def can_map_ids(path: str, *, recursive: bool) -> bool:
+    """Whether ids can be mapped on a bind mount of a path (option idmap of OCI); True where that cannot be tried.
+
+    Arguments:
+        path: of the host.
+        recursive: also on the mounts below it (option ridmap).
+    """
+    return bool(lib.can_map_ids(_bytes(path), recursive) != 0)
+
+
 # --- hooks ----------------------------------------------------------------------------------------------------------
 
 # What it takes to do a hook's work before the container is made: enum hook_before of hooks/hook.h.

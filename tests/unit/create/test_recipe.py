@@ -180,7 +180,11 @@ PATHS = (
     "missing",
     "readonly",
     "index",
+    "idmap",
+    "ridmap",
 )  # kinds of questions
+# What the child of native/idmap.c does to make a user namespace: nothing is learned there about the host
+OWN_NAMESPACE = ("/proc/self/setgroups", "/proc/self/ns/user")
 WATCHED = ("/etc/", "/dev/", "/sys/", "/proc/", "/run/")
 TRACED = [
     "an annotation",
@@ -253,7 +257,8 @@ def _path(line: str) -> str:
 
 def _unnamed(decision: Json, directory: Path) -> list[str]:
     watched = (*WATCHED, f"{directory}/")
-    return [path for path in decision["looked"] if path.startswith(watched) and path not in decision["named"]]
+    named = {*decision["named"], *OWN_NAMESPACE}
+    return [path for path in decision["looked"] if path.startswith(watched) and path not in named]
 
 
 def _scenes(directory: Path, launcher: Path) -> list[Scene]:

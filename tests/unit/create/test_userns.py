@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +128,60 @@ def test_only_mounts_of_host_root_may_be_idmapped(tmp_path: Path, own: str, plai
     plan = _adapt({"mounts": [mount]}, config, _proc(tmp_path, own))
     options = merge.add(plan, config)["mounts"][0]["options"]
     assert ("ridmap" in options) is not plain
+
+
+# Prints which options a mount of a spec gets in a user namespace, for sources on several file systems
+SOURCES = """
+import json, sys
+from shim.cdi.plan import Plan
+from shim.create import merge, userns
+from shim.create.world import World
+
+numbers = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+config = {"linux": {"namespaces": [{"type": "user"}], "uidMappings": numbers, "gidMappings": numbers}}
+found = {}
+for path in sys.argv[1:]:
+    for option in ("bind", "rbind"):
+        mount = {"hostPath": path, "containerPath": path, "options": [option]}
+        world = World()
+        plan = Plan(["n"], [{"spec": "x", "device": None, "edits": {"mounts": [mount]}}])
+        plan = userns.adapt(plan, config, world)
+        asked = ("ridmap" if option == "rbind" else "idmap", path)
+        traced = [answer for kind, argument, answer in world.trace if (kind, argument) == asked]
+        found[f"{path} {option}"] = [merge.add(plan, config)["mounts"][0]["options"][1:], traced]
+json.dump(found, sys.stdout)
+"""
+
+
+def test_b6_a_mount_is_idmapped_only_where_its_file_system_can(tmp_path: Path) -> None:
+    """A driver container's root is an overlay: runc and crun failed on the option, the engines' own CDI works."""
+    for name in ("lower", "upper", "work", "overlay", "tmpfs"):
+        (tmp_path / name).mkdir()
+    layers = f"lowerdir={tmp_path}/lower,upperdir={tmp_path}/upper,workdir={tmp_path}/work"
+    script = f"""
+        mount -t tmpfs tmpfs {tmp_path}/tmpfs
+        mkdir {tmp_path}/tmpfs/alone {tmp_path}/tmpfs/above {tmp_path}/tmpfs/above/overlay
+        mount -t overlay -o {layers} overlay {tmp_path}/overlay
+        mount --bind {tmp_path}/tmpfs/alone {tmp_path}/tmpfs/alone
+        mount --bind {tmp_path}/tmpfs/above {tmp_path}/tmpfs/above
+        mount --bind {tmp_path}/overlay {tmp_path}/tmpfs/above/overlay
+        exec {sys.executable} -I -c '{SOURCES}' "$@"
+    """
+    alone, above, overlay = (str(tmp_path / path) for path in ("tmpfs/alone", "tmpfs/above", "overlay"))
+    missing = str(tmp_path / "missing")
+    command = ["unshare", "-m", "sh", "-ec", script, "sh", alone, above, overlay, missing]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        f"{alone} bind": [["idmap"], [True]],
+        f"{alone} rbind": [["ridmap"], [True]],
+        f"{above} bind": [["idmap"], [True]],
+        f"{above} rbind": [[], [False]],
+        f"{overlay} bind": [[], [False]],
+        f"{overlay} rbind": [[], [False]],
+        f"{missing} bind": [["idmap"], [True]],  # what is missing is reported elsewhere
+        f"{missing} rbind": [["ridmap"], [True]],
+    }
 
 
 SHIFTED = _config((0, 100000, 65536))
