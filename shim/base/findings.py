@@ -193,6 +193,8 @@ TABLE: dict[str, tuple[str, str]] = {
         NOTE,
         "register a runtime with runtimeArgs that ask, or install docker 24 or later",
     ),
+    "CDI_REFUSES": (ERROR, "give the engine's own CDI the spec directories of shim"),
+    "SPEC_DIRS_DIFFER": (WARNING, "give both the same spec directories, in the same order"),
     "CDI_UNSUPPORTED": (
         WARNING,
         "install a later engine, or take the key out: the runtime shim does not need it",

@@ -15,6 +15,7 @@ to all:
     runtime_programs  programs of runtimes, as an engine looks for them
     verify        findings, from the files and from the running daemon
     sources       which annotations, variables and mounts count, by shim's own configuration
+    spec_dirs     the spec directories of shim beside those of the engine's own CDI
     vendors       runtimes of vendors, and lost_requests: those that they take and shim does not
     running       the containers that run now
     manifest      RuntimeClass and Pod

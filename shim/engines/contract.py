@@ -126,6 +126,14 @@ class Engine(ABC):
         """
         return f"{self.name} passes no annotation of a Pod on to its containers"
 
+    def resolves_annotations(self, location: Location, registry: Registry) -> bool:
+        """Whether the engine looks for the devices of a container's annotations itself, and refuses unknown ones."""
+        return False
+
+    def spec_dirs_line(self, location: Location, registry: Registry, directories: Sequence[str]) -> str:
+        """The line that gives the engine's own CDI support these directories, and where it belongs; "" for none."""
+        return ""
+
     def containers(self, host: Host) -> list[Container]:
         """The containers of this engine that run now, as far as they can be found."""
         return []

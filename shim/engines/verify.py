@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import launcher, sources, undo_records
+from shim.engines import launcher, sources, spec_dirs, undo_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,7 @@ def findings(host: Host, engine: Engine, location: Location, name: str) -> list[
     result = [*registry.findings, *engine.faults(host, location, registry, name)]
     result += _changeable(host, registry)
     result += _runtimes(host, engine, location, registry, name)
+    result += spec_dirs.findings(host, engine, location, registry)
     result += _default(host, location, registry, name)
     result += _low_level(host, registry, name)
     if location.daemon and not any(finding.id == "RESTART_NEEDED" for finding in result):

@@ -13,12 +13,13 @@ Sources: containerd, docs/cri/config.md, docs/man/containerd-config.toml.5.md, a
 
 from __future__ import annotations
 
+import json
 import posixpath
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import running, runtime_programs
+from shim.engines import running, runtime_programs, spec_dirs
 from shim.engines.containerd import (
     annotation_lists,
     checks,
@@ -35,7 +36,7 @@ from shim.engines.texts.editing import apply, decoded
 from shim.engines.texts.values import get, table_at, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from shim.engines.containerd.config_files import Merged
     from shim.engines.model import NewRuntime, Registry, Runtime
@@ -161,6 +162,16 @@ class Containerd(Engine):
         """The same in every version. See `Engine`."""
         return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
 
+    def resolves_annotations(self, location: Location, registry: Registry) -> bool:
+        """Where its CDI support is on. See `Engine`."""
+        return bool(registry.cdi)
+
+    def spec_dirs_line(self, location: Location, registry: Registry, directories: Sequence[str]) -> str:
+        """A key of the CRI plugin, in the section of the file's version. See `Engine`."""
+        listed = ", ".join(f'"{path}"' for path in directories)
+        section = config_files.cri(registry.config_version)
+        return f"cdi_spec_dirs = [{listed}] below [plugins.{json.dumps(section) if '.' in section else section}]"
+
     def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
         """It arrives where pod_annotations lets it through. See `Engine`."""
         runtime = registry.runtimes.get(handler)
@@ -194,6 +205,9 @@ def _steps(host: Host, location: Location, merged: Merged, registry: Registry, n
     steps = []
     if new.cdi and not registry.cdi:
         steps.append(Put((*section, "enable_cdi"), True))
+    lacking = spec_dirs.missing(host, registry.spec_dirs)
+    if new.cdi and lacking and runtime_tables.has_cdi(location):
+        steps.append(Put((*section, "cdi_spec_dirs"), [*registry.spec_dirs, *lacking]))
     if new.default and registry.default != new.name:
         steps.append(Put((*section, "containerd", "default_runtime_name"), new.name))
     if not merged.modern and not location.layout and not _registers_any(merged):

@@ -240,8 +240,12 @@ def cdi(location: Location, merged: Merged, registry: Registry) -> Iterator[Find
             return
     else:
         section = f"[{_header('plugins', merged.ours)}]"
-        text = f"containerd's own CDI support is off: enable_cdi is not true in {section}"
-        remedy = "`shim runtime configure --enable-cdi` sets it; the runtime shim does not need it"
+        fate = "starts without them" if () < location.version < (2, 3) else "is refused (since containerd 2.3)"
+        text = (
+            f"containerd's own CDI support is off: enable_cdi is not true in {section}. A container for which the "
+            f"kubelet asks by CDI devices, and not by annotations, {fate}"
+        )
+        remedy = "`shim runtime configure --enable-cdi` sets it; requests by annotation do not need it"
     yield Finding("CDI_OFF", text, remedy, path=location.config)
 
 

@@ -76,9 +76,15 @@ def registry(host: Host, location: Location, merged: Merged) -> Registry:
     plugin = table_at(merged.document, ("plugins", merged.cri))
     result.low_level = _low_level(host, location, result)
     result.cdi = _cdi(location, merged, _boolean(plugin.get("enable_cdi")))
-    if result.cdi is not None and not () < location.version < (1, 7):
-        result.spec_dirs = tuple(texts(plugin.get("cdi_spec_dirs"))) or DIRECTORIES
+    if result.cdi is not None and has_cdi(location):
+        named = plugin.get("cdi_spec_dirs")
+        result.spec_dirs = tuple(texts(named)) if isinstance(named, list) else DIRECTORIES
     return result
+
+
+def has_cdi(location: Location) -> bool:
+    """Whether this containerd has CDI support of its own, on or off; one of unknown version is taken for one."""
+    return not () < location.version < (1, 7)
 
 
 def source(present: Registry) -> Runtime | None:

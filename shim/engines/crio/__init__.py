@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.config.settings import ANY
-from shim.engines import oci_hooks, running, runtime_programs, sources, toml_layers
+from shim.engines import oci_hooks, running, runtime_programs, sources, spec_dirs, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
@@ -100,12 +100,12 @@ class Crio(Engine):
         built_in = "crun" if not location.version or location.version >= _CRUN_IS_DEFAULT else "runc"
         default = _option(location.daemon, "--default-runtime") or _text(settings.get("default_runtime")) or built_in
         option = _option(location.daemon, "--cdi-spec-dirs")
-        spec_dirs = tuple(option.split(",")) if option else _list(settings, "cdi_spec_dirs", _SPEC_DIRS)
+        directories = tuple(option.split(",")) if option else _list(settings, "cdi_spec_dirs", _SPEC_DIRS)
         registry = Registry(
             runtimes=_runtimes(host, location, layers, settings, built_in),
             default=default,
-            cdi=bool(spec_dirs) and (not location.version or location.version >= _HAS_CDI),
-            spec_dirs=spec_dirs,
+            cdi=bool(directories) and (not location.version or location.version >= _HAS_CDI),
+            spec_dirs=directories,
             document=document,
             files=[layer.path for layer in layers],
         )
@@ -125,8 +125,9 @@ class Crio(Engine):
         steps = [Put((*_RUNTIMES, new.name), table)]
         if new.default:
             steps.insert(0, Put(("crio", "runtime", "default_runtime"), new.name))
-        if new.cdi and not registry.spec_dirs:
-            steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), [*_SPEC_DIRS]))
+        lacking = spec_dirs.missing(host, registry.spec_dirs)
+        if new.cdi and lacking:
+            steps.insert(0, Put(("crio", "runtime", "cdi_spec_dirs"), [*registry.spec_dirs, *lacking]))
         edit = Edit(location.drop_in, "toml", tuple(steps), head=_HEAD)
         wanted = [step.keys for step in steps if step.keys[:-1] == _SETTINGS]
         later = host.with_files(apply([edit], {edit.path: host.read(edit.path)}))
@@ -150,8 +151,8 @@ class Crio(Engine):
         if name in registry.runtimes:
             findings += self._pods(host, location, registry, name)
         findings += checks.missing_monitors(host, registry)
-        if registry.cdi is False:
-            findings.append(checks.cdi_off(location, registry))
+        if not self.resolves_annotations(location, registry):
+            findings.append(checks.cdi_off(location))
         return findings
 
     def program_fault(self, host: Host, location: Location, registry: Registry, runtime: Runtime) -> str:
@@ -170,6 +171,15 @@ class Crio(Engine):
     def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
         """The same in every version. See `Engine`."""
         return "let a device plugin ask, or another client of the CRI by an annotation of the container (cdi.k8s.io/…)"
+
+    def resolves_annotations(self, location: Location, registry: Registry) -> bool:
+        """Always, since it has CDI: an empty list of directories makes every name unknown. See `Engine`."""
+        return not location.version or location.version >= _HAS_CDI
+
+    def spec_dirs_line(self, location: Location, registry: Registry, directories: Sequence[str]) -> str:
+        """A key of [crio.runtime]. See `Engine`."""
+        listed = ", ".join(f'"{path}"' for path in directories)
+        return f"cdi_spec_dirs = [{listed}] below [crio.runtime]"
 
     def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
         """It arrives, and is a request only where shim's configuration allows it. See `Engine`."""

@@ -10,6 +10,7 @@ cmd/dockerd/daemon.go; and those of the modules of this package
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import running, runtime_programs, sources
+from shim.engines import running, runtime_programs, spec_dirs
 from shim.engines.contract import Engine
 from shim.engines.docker import api, checks, command_line, daemon_json
 from shim.engines.model import Edit, Location, Put, Registry
@@ -169,6 +170,10 @@ class Docker(Engine):
             return f"ask by `docker run --runtime {name} --annotation cdi.k8s.io/x=KIND=NAME …`"
         return checks.runtime_for_a_device(registry, name)
 
+    def spec_dirs_line(self, location: Location, registry: Registry, directories: Sequence[str]) -> str:
+        """A key of daemon.json. See `Engine`."""
+        return f'"cdi-spec-dirs": {json.dumps([*directories])} into {location.config}'
+
     def containers(self, host: Host) -> list[Container]:
         """The containers whose shims are in docker's namespace of containerd."""
         return running.of_shims(host, lambda namespace: namespace == "moby")
@@ -221,7 +226,7 @@ def _low_level(host: Host, location: Location, runtime: Runtime | None) -> str:
 
 def _cdi_on(host: Host, location: Location, registry: Registry) -> list[Put]:
     steps = [] if registry.cdi else [Put(("features", "cdi"), True)]
-    missing = [path for path in sources.settings_of(host).spec_dirs if path not in registry.spec_dirs]
+    missing = spec_dirs.missing(host, registry.spec_dirs)
     # an older dockerd does not know the key, and does not start with it
     if missing and (location.version >= daemon_json.CDI_EXISTS or "cdi-spec-dirs" in registry.document):
         steps.append(Put(("cdi-spec-dirs",), [*registry.spec_dirs, *missing]))

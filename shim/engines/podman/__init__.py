@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import launcher, oci_hooks, running, runtime_programs, sources, toml_layers
+from shim.engines import launcher, oci_hooks, running, runtime_programs, sources, spec_dirs, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.podman import checks, containers_conf, programs
@@ -98,13 +98,13 @@ class Podman(Engine):
         document = toml_layers.merge(layers, MAPS)
         settings = table_at(document, SETTINGS)
         manager = settings.get("cgroup_manager")
-        spec_dirs = [*_SPEC_DIRS]
+        directories = [*_SPEC_DIRS]
         if is_at_least(location, containers_conf.READS_SPEC_DIRS):
-            spec_dirs = items(layers, "cdi_spec_dirs", _SPEC_DIRS)
+            directories = items(layers, "cdi_spec_dirs", _SPEC_DIRS)
         registry = Registry(
             runtimes=_runtimes(host, layers, document, manager == "systemd" if manager else None),
-            cdi=is_at_least(location, containers_conf.HAS_CDI) and bool(spec_dirs),
-            spec_dirs=tuple(spec_dirs),
+            cdi=is_at_least(location, containers_conf.HAS_CDI) and bool(directories),
+            spec_dirs=tuple(directories),
             document=document,
             files=[layer.path for layer in layers],
         )
@@ -131,8 +131,9 @@ class Podman(Engine):
         steps = [Put(("engine", key), [*names]) for key, names in lists.items()]
         if new.default:
             steps.insert(0, Put(("engine", "runtime"), new.name))
-        if new.cdi and not registry.spec_dirs:
-            steps.append(Put(("engine", "cdi_spec_dirs"), [*_SPEC_DIRS]))
+        lacking = spec_dirs.missing(host, registry.spec_dirs)
+        if new.cdi and lacking and is_at_least(location, containers_conf.READS_SPEC_DIRS):
+            steps.append(Put(("engine", "cdi_spec_dirs"), [*registry.spec_dirs, *lacking]))
         steps.append(Put((*RUNTIMES, new.name), [new.path]))
         edit = Edit(location.drop_in or location.config, "toml", tuple(steps), head=_HEAD)
         wanted = [step.keys for step in steps if step.keys in {("engine", "runtime"), ("engine", "cdi_spec_dirs")}]
@@ -195,6 +196,12 @@ class Podman(Engine):
             return f"ask by `podman --runtime {name} --runtime-flag device=KIND=NAME run …`"
         runtime = f"--runtime {name} " * (name in registry.runtimes)
         return f"ask by `podman run {runtime}--annotation cdi.k8s.io/x=KIND=NAME …`"
+
+    def spec_dirs_line(self, location: Location, registry: Registry, directories: Sequence[str]) -> str:
+        """A key of [engine]; before 5.5 podman has none. See `Engine`."""
+        listed = ", ".join(f'"{path}"' for path in directories)
+        has_key = is_at_least(location, containers_conf.READS_SPEC_DIRS)
+        return f"cdi_spec_dirs = [{listed}] below [engine] in {location.drop_in or location.config}" if has_key else ""
 
     def pod_annotation(self, host: Host, registry: Registry, handler: str, key: str) -> str:
         """A request: `podman kube play` is a client, which gives it to each container as its own. See `Engine`."""
