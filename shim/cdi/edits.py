@@ -15,7 +15,7 @@ from shim.base.paths import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
     from shim.cdi.plan import Plan
@@ -28,25 +28,23 @@ _BINDS = frozenset(_IDMAP_OF)
 _NO_FILE_SYSTEM = (None, "", "none", "bind", "rbind")  # types of mounts that name no file system
 
 
-def apply(plan: Plan, config: Json, steps: Mapping[str, Step] | None = None) -> Json:
+def apply(plan: Plan, config: Json) -> Json:
     """Put the plan's edits into a copy of `config`, kind by kind in the order of KINDS.
 
     Arguments:
         plan: what `plan.make` or `Plan.from_json` gave.
         config: a decoded OCI config.json; it is not changed, and the result may share parts with it.
-        steps: kind -> what to do with its items in place of the step in KINDS.
 
     Returns the new config. Raises CdiError (CONFIG_JSON) when a section that must be edited has another type.
     """
     result = dict(config)
     blocks = [origin["edits"] for origin in plan.origins]
-    for kind, (usual, _) in KINDS.items():
-        step = steps.get(kind, usual) if steps else usual
-        step(result, _collect(blocks, kind))
+    for kind, (step, _) in KINDS.items():
+        step(result, collect(blocks, kind))
     return result
 
 
-def _collect(blocks: list[Json], kind: str) -> list[Any]:
+def collect(blocks: list[Json], kind: str) -> list[Any]:
     """All items of one kind, in the order of the plan; a kind that is no list is an item itself."""
     found: list[Any] = []
     for block in blocks:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from shim.base.findings import Finding
 from shim.cdi.names import BadName, parse_qualified, quoted
-from shim.create.annotation_origin import CLIENT, CRIO, NERDCTL, of
+from shim.create.annotation_origin import CLIENT, CRIO, NERDCTL, Caller, of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from shim.config.settings import Settings
-    from shim.create.annotation_origin import Caller
+    from shim.create.annotation_origin import Host
 
     Json = dict[str, Any]
 
@@ -35,20 +35,22 @@ class AnnotationRequests:
         self.requests, self.findings, self.is_sandbox = requests, findings, is_sandbox
 
 
-def find(config: Json, id: str, settings: Settings, caller: Caller) -> AnnotationRequests:
+def find(config: Json, id: str, settings: Settings, host: Host, *, precreate: bool) -> AnnotationRequests:
     """Which annotations of a config.json are requests.
 
     Arguments:
         config: the decoded config.json.
         id: the container's id, "" when the call has none.
         settings: which keys are requests, and whose annotations count.
-        caller: the process that calls.
+        host: answers what is asked about the process that calls.
+        precreate: whether this is podman's precreate stage.
     Raises:
         CdiError: REQUEST_ORIGIN, when an annotation asks that an image may have written.
     """
     annotations = config.get("annotations")
     if not isinstance(annotations, dict):
         return AnnotationRequests({}, [])
+    caller = Caller(host, precreate=precreate)
     engine = caller.engine(annotations)
     if is_sandbox(annotations, id, crio=engine == CRIO):
         return AnnotationRequests({}, [], is_sandbox=True)

@@ -237,7 +237,7 @@ class Container:
         result = dict(config)
         options = ["bind", "ro", "nosuid", "nodev", "noexec", "rprivate"]
         entry = {"destination": _CACHE, "source": self._beside, "type": "bind", "options": options}
-        mounts.put(result, [entry])
+        result["mounts"] = mounts.placed(edits.without_first(result, "mounts", "destination", [entry]), [entry])
         return result
 
 

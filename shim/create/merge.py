@@ -1,8 +1,8 @@
 """Merge: put a plan into a config.json in which some of it may stand already. Pure. HOT.
 
 An engine may have applied the same names itself and left the annotation for us, and a create may come a second time to
-the same bundle. So some steps of `edits.apply` have others in their place, which add nothing that is there: a config
-that has everything stays exactly as it is.
+the same bundle. So some steps of `edits.apply` have others in their place here, which add nothing that is there: a
+config that has everything stays exactly as it is.
 
     variable        by name; ours replaces (the step of edits does so already)
     device node     by its path, cleaned; it stays if it has our numbers and all that we would say, else ours replaces
@@ -28,6 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from shim.cdi.edits import Step
     from shim.cdi.plan import Plan
 
     Json = dict[str, Any]
@@ -46,16 +47,17 @@ def add(plan: Plan, config: Json) -> Json:
         CdiError: CONFIG_JSON, when a section that must be edited has another type.
     """
     bound = [node for origin in plan.origins for node in origin["edits"].get("deviceNodes") or () if node.get("bind")]
-    return edits.apply(
-        plan,
-        config,
-        {
-            "deviceNodes": _add_nodes,
-            "netDevices": _add_net_devices,
-            "mounts": lambda result, items: _add_mounts(result, bound, items),
-            "hooks": _add_hooks,
-        },
-    )
+    own: dict[str, Step] = {
+        "deviceNodes": _add_nodes,
+        "netDevices": _add_net_devices,
+        "mounts": lambda result, items: _add_mounts(result, bound, items),
+        "hooks": _add_hooks,
+    }
+    result = dict(config)
+    blocks = [origin["edits"] for origin in plan.origins]
+    for kind, (usual, _) in edits.KINDS.items():
+        own.get(kind, usual)(result, edits.collect(blocks, kind))
+    return result
 
 
 def _last(items: list[Json], member: str) -> dict[str, Json]:
@@ -178,7 +180,9 @@ def _add_mounts(config: Json, bound: list[Json], items: list[Json]) -> None:
             missing.append(entry)
         elif _can_be_made(entry) and not _can_be_made(there):  # the same words, so that ours takes its place
             missing.append({**entry, "destination": there["destination"]})
-    mounts.put(config, missing)
+    if missing:
+        present_mounts = edits.without_first(config, "mounts", "destination", missing)
+        config["mounts"] = mounts.placed(present_mounts, missing)
 
 
 def _can_be_made(entry: Json) -> bool:

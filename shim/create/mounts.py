@@ -9,7 +9,6 @@ the end. The reference library sorts the whole list by depth instead (docs/devia
 from __future__ import annotations
 
 from shim.base.paths import clean, parent
-from shim.cdi import edits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,18 +17,13 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-def put(config: Json, entries: list[Json]) -> None:
-    """Put entries of mounts in; the first mount of config.json with the same text as its destination gives way.
+def placed(present: list[Any], entries: list[Json]) -> list[Any]:
+    """The mounts of config.json with new ones.
 
     Arguments:
-        config: changed in place; its list of mounts becomes a new one.
+        present: the list of config.json, without mounts that give way (shim.cdi.edits.without_first).
         entries: the new mounts, each with a destination of its own.
-    Raises:
-        CdiError: CONFIG_JSON, when `mounts` is no list.
     """
-    if not entries:
-        return
-    present = edits.without_first(config, "mounts", "destination", entries)
     added = sorted(((_key(entry["destination"]), entry) for entry in entries), key=lambda pair: pair[0].count("/"))
     before: dict[int, list[Json]] = {}
     for index, (_, entry) in zip(_indexes(present, [key for key, _ in added]), added, strict=True):
@@ -38,7 +32,7 @@ def put(config: Json, entries: list[Json]) -> None:
     for index, item in enumerate(present):
         result += before.get(index, ())
         result.append(item)
-    config["mounts"] = result + before.get(len(present), [])
+    return result + before.get(len(present), [])
 
 
 def _indexes(present: list[Any], keys: list[str]) -> list[int]:

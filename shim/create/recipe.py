@@ -19,7 +19,7 @@ from shim.base.findings import CdiError, Finding, internal
 from shim.cdi import plan
 from shim.cdi.edits import has_user_namespace
 from shim.config.settings import AUTO, KNOWN, OFF, VENDOR_PROGRAMS, Settings
-from shim.create import annotation_origin, annotation_requests, changes, merge, request, rules
+from shim.create import annotation_requests, changes, merge, request, rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ class Decision:
         "unreadable",
     )
 
-    def __init__(self) -> None:
-        self.settings = Settings()
-        self.unreadable: CdiError | None = None
+    def __init__(self, settings: Settings, unreadable: CdiError | None = None) -> None:
+        self.settings = settings
+        self.unreadable = unreadable
         self.is_sandbox = False
         self.requests: dict[str, str] = {}
         self.resolved: Plan | None = None
@@ -96,17 +96,16 @@ def decide(question: Question, world: World) -> Decision:
     Returns:
         the decision; it is refused where its `refusal` is set.
     """
-    decision = Decision()
+    config = question.config
+    settings, fault = world.settings()
+    decision = Decision(settings, fault)
     try:
-        config = question.config
-        settings, decision.unreadable = world.settings()
-        decision.settings = settings
         if question.fault:
             if question.devices or _may_ask(question, settings):
                 raise _config_error(question, question.fault)
             return decision  # the low-level runtime reports what is wrong with its bundle
-        caller = annotation_origin.Caller(world, precreate=question.verb == "precreate")
-        annotations = annotation_requests.find(config, question.id, settings, caller)
+        is_precreate = question.verb == "precreate"
+        annotations = annotation_requests.find(config, question.id, settings, world, precreate=is_precreate)
         decision.is_sandbox = annotations.is_sandbox
         if decision.is_sandbox:
             return decision

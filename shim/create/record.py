@@ -12,8 +12,8 @@ import time
 from shim.base import fastjson
 from shim.base.paths import parent
 from shim.base.replace import exists, replace
-from shim.create.record_files import FORMAT, SWEPT, mount_namespace
-from shim.host.identity import make_directory, run_dir
+from shim.create.record_files import FORMAT, SWEPT
+from shim.host.identity import make_directory, mount_namespace, run_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,8 +26,6 @@ seen whether the bundle is gone; then the parent counts, which under an engine i
 
 from __future__ import annotations
 
-import posix
-
 from shim.host.identity import run_dir, short_name
 
 FORMAT = 1
@@ -49,11 +47,3 @@ def directory() -> str:
     """Where records lie: /run/shim/c, and for others than host root $XDG_RUNTIME_DIR/shim/c; "" for nowhere."""
     base = run_dir()
     return f"{base}/c" if base else ""
-
-
-def mount_namespace() -> str:
-    """What names our mount namespace, "" where that cannot be found out."""
-    try:
-        return posix.readlink("/proc/self/ns/mnt")
-    except OSError:
-        return ""

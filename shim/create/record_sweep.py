@@ -12,8 +12,9 @@ from __future__ import annotations
 import posix
 
 from shim.base.replace import exists, is_left_over
-from shim.create.record_files import SWEPT, mount_namespace
+from shim.create.record_files import SWEPT
 from shim.create.record_reader import first_line, read_file
+from shim.host.identity import mount_namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

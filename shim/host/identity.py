@@ -70,6 +70,14 @@ def run_dir(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> st
     return f"{home}/shim" if _is_ours(status, _S_IFDIR) else ""
 
 
+def mount_namespace() -> str:
+    """What names our mount namespace, "" where that cannot be found out."""
+    try:
+        return posix.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return ""
+
+
 def short_name(text: str) -> str:
     """What a file in there is called after a text: 16 hexadecimal digits. The launcher computes the same.
 

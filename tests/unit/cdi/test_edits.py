@@ -336,12 +336,3 @@ def test_what_a_kind_changes_is_a_part_of_the_question(kind: str) -> None:
             assert members is not None
             assert name in members, way
             members = members[name]
-
-
-def test_a_step_can_be_replaced_and_the_others_stay() -> None:
-    plan = _plan({"env": ["A=1"], "additionalGids": [5]})
-    given: list[Any] = []
-    result = edits.apply(plan, {"x": 1}, {"env": lambda _, items: given.extend(items)})
-    assert given == ["A=1"]
-    assert result["process"]["user"]["additionalGids"] == [5]
-    assert "env" not in result["process"]

@@ -8,7 +8,6 @@ import pytest
 
 from shim.config.settings import Settings
 from shim.create import annotation_requests
-from shim.create.annotation_origin import Caller
 from shim.create.world import World
 
 ASKS = {"cdi.k8s.io/x": "v.example/gpu=0"}
@@ -34,8 +33,7 @@ def test_b14_an_annotation_that_nearly_asks_is_named(
 ) -> None:
     """The container started without its device, and nothing was said."""
     monkeypatch.delenv("CRI_O_EXTERNAL", raising=False)
-    caller = Caller(World(), precreate=False)
-    found = annotation_requests.find({"annotations": annotations}, "c1", Settings(), caller)
+    found = annotation_requests.find({"annotations": annotations}, "c1", Settings(), World(), precreate=False)
     assert [finding.id for finding in found.findings] == (["ANNOTATION_NEAR"] if told else [])
     assert told in "".join(map(str, found.findings))
     assert found.requests == {key: value for key, value in annotations.items() if key == "cdi.k8s.io/x"}

@@ -67,7 +67,7 @@ def requests(annotations: Any, caller: Any, id: str = ID, **settings: str) -> An
     chosen = Settings()
     for name, value in settings.items():
         setattr(chosen, name, value)
-    return annotation_requests.find({"annotations": annotations}, id, chosen, caller)
+    return annotation_requests.find({"annotations": annotations}, id, chosen, caller._host, precreate=caller._precreate)
 
 
 def refused(annotations: Any, caller: Any, **settings: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import pytest
 
 from shim.base.findings import CdiError, Finding
 from shim.cdi.plan import Plan
+from shim.config.settings import Settings
 from shim.create import log
 from shim.create.invocation import Invocation
 from shim.create.outcome import Outcome
@@ -24,7 +25,7 @@ def _call() -> Invocation:
 
 
 def _outcome(file: Path | str | None, *findings: Finding, changed: bool = True) -> Outcome:
-    outcome, decision = Outcome(), Decision()
+    outcome, decision = Outcome(), Decision(Settings())
     decision.settings.log_file = None if file is None else str(file)
     decision.requests = {"v.example/c=d": "annotation cdi.k8s.io/x"}
     origins = [{"spec": f"/etc/cdi/{name}.json", "device": "d", "edits": {}} for name in ("a", "a", "b")]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
 from shim.base.paths import clean
+from shim.cdi import edits
 from shim.create import mounts
 
 Json = dict[str, Any]
@@ -19,11 +20,15 @@ def _entries(*destinations: str, **more: str) -> list[Json]:
     return [{"destination": destination, **more} for destination in destinations]
 
 
+def _with(present: Any, added: list[Json]) -> list[Any]:
+    """The mounts of a config.json with new ones."""
+    return mounts.placed(edits.without_first({"mounts": present}, "mounts", "destination", added), added)
+
+
 def _put(present: list[str], added: list[str]) -> list[str]:
     """The destinations after the new ones, which are marked with a star, were put in."""
-    config: Json = {"mounts": _entries(*present)}
-    mounts.put(config, _entries(*added, source="new"))
-    return [entry["destination"] + ("*" if "source" in entry else "") for entry in config["mounts"]]
+    result = _with(_entries(*present), _entries(*added, source="new"))
+    return [entry["destination"] + ("*" if "source" in entry else "") for entry in result]
 
 
 # present, added, result
@@ -79,8 +84,7 @@ def _is_at_or_above(one: str, other: str) -> bool:
 
 
 def test_items_that_are_no_mounts_stay() -> None:
-    config: Json = {"mounts": [3, {"destination": 4}, {"destination": "/a/b"}]}
-    mounts.put(config, _entries("/a"))
-    assert config == {"mounts": [3, {"destination": 4}, {"destination": "/a"}, {"destination": "/a/b"}]}
+    present = [3, {"destination": 4}, {"destination": "/a/b"}]
+    assert _with(present, _entries("/a")) == [3, {"destination": 4}, {"destination": "/a"}, {"destination": "/a/b"}]
     with pytest.raises(CdiError, match="mounts must be a list"):
-        mounts.put({"mounts": {}}, _entries("/a"))
+        _with({}, _entries("/a"))

@@ -18,7 +18,7 @@ from unit.create.callers import ID, SANDBOX, recorded
 from shim.base.findings import CdiError
 from shim.config.settings import ANY, Settings
 from shim.create import image_requests, request
-from shim.create.annotation_origin import PODMAN, PODMAN_UNKNOWN, Caller
+from shim.create.annotation_origin import PODMAN, PODMAN_UNKNOWN
 from shim.create.annotation_requests import find
 from shim.create.engine_annotations import OWN
 
@@ -50,7 +50,6 @@ class Engine:
     ) -> None:
         """Take the environment of the call, and of podman what shim.create.podman_caller finds."""
         self.annotations = annotations
-        self.caller = Caller(self, precreate=False)
         self._environ, self._podman = environ or {}, podman
 
     def environ(self, name: str) -> str:
@@ -75,7 +74,7 @@ def wanted(engine: Engine, config: Json, *devices: str, **settings: str) -> dict
     chosen = Settings()
     for name, value in settings.items():
         setattr(chosen, name, value)
-    asked = find(config, ID, chosen, engine.caller)
+    asked = find(config, ID, chosen, engine, precreate=False)
     assert not asked.is_sandbox
     assert {finding.id for finding in asked.findings} <= {"REQUEST_IGNORED"}
     found = request.ask(asked.requests, devices, chosen.annotation_prefixes, chosen.default_kind)
@@ -262,7 +261,7 @@ def test_a_pod_cannot_pass_its_sandbox_off_as_a_container() -> None:
     }
     config = {"annotations": {**sandbox, **forged}}
     engine = Engine({}, CRIO_CALL)
-    assert find(config, ID, Settings(), engine.caller).is_sandbox
+    assert find(config, ID, Settings(), engine, precreate=False).is_sandbox
     del config["annotations"]["io.kubernetes.container.name"]
     assert list(wanted(engine, config)) == [NAME], "positive control: nothing else tells it from a container"
 

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shim.cdi.plan import Plan
+from shim.config.settings import Settings
 from shim.create import exec_env, record, record_files, record_reader
 from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
@@ -103,7 +104,7 @@ class Container:
         bundle = Bundle(str(self.config))
         edited = _with(bundle.config, env)
         assert edited == bundle.config or bundle.put(edited)
-        decision = Decision()
+        decision = Decision(Settings())
         decision.plan, decision.requests = plan, {"v.example/c=d": "--device"}
         record.write(self.place, call or self.call(), decision, bundle, edited, [])
 

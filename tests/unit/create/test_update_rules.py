@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from shim.cdi.plan import Plan
+from shim.config.settings import Settings
 from shim.create import record, record_files, update_rules
 from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
@@ -43,7 +44,7 @@ def place(tmp_path: Path) -> str:
     bundle = Bundle(str(config))
     edited = {"edited": True}
     assert bundle.put(edited)
-    decision = Decision()
+    decision = Decision(Settings())
     decision.plan = plan
     record.write(f"{directory}/c", call(bundle=str(tmp_path)), decision, bundle, edited, [])
     return f"{directory}/c"
