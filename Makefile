@@ -36,7 +36,7 @@ PLACE := $(PYTHON) -I -S -B packaging/install.py
 PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
 
 # Directories, too: their time tells that a file was removed
-SOURCES := $(shell find shim hooks native -not -path '*/__pycache__*' -not -name _core.abi3.so) packaging/hot.py meson.build pyproject.toml
+SOURCES := $(shell find shim hooks native -not -path '*/__pycache__*' -not -name _core.abi3.so) packaging/hot.py docs/findings.md meson.build pyproject.toml
 PIP := $(BIN)/python3 -m pip --disable-pip-version-check -q
 
 help: ## list the targets
@@ -148,7 +148,9 @@ build/wheel: $(VENV)/builder $(SOURCES)
 	$(PIP) wheel --no-build-isolation --no-deps -Cbuild-dir=build/meson -w $@.new .
 	mv -T $@.new $@
 
-build/image: build/wheel packaging/image.py packaging/manual.py packaging/logrotate packaging/lock.txt
+DOCUMENTS := $(addprefix docs/,configuration.md create.md deviations.md engines.md findings.md)
+
+build/image: build/wheel $(DOCUMENTS) packaging/image.py packaging/manual.py packaging/logrotate packaging/lock.txt
 	@echo "making the image of an installation"
 	$(BIN)/python3 -B packaging/image.py build/wheel/*.whl $@
 

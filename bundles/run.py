@@ -1,10 +1,12 @@
+#!/usr/bin/env python3
 """Run a bundle of this directory through shim and print what the container saw next to what was asked.
 
-    python3 bundles/run.py hello
+    bundles/run.py hello
 
-Ways in: `run --device` as a person would, and annotation + `create`/`start` as an engine does. expected.json says which
-devices are asked for (none: the bundle's own config.json asks) and either what the container sees or the words with
-which it is refused. Exit status 1 when it comes out otherwise. Standard library only; needs root, runc, busybox-static.
+It takes the shim of the repository's .venv, else the installed one. Ways in: `run --device` as a person would, and
+annotation + `create`/`start` as an engine does. expected.json says which devices are asked for (none: the bundle's own
+config.json asks) and either what the container sees or the words with which it is refused. Exit status 1 when it comes
+out otherwise. Standard library only; needs root, runc, busybox-static.
 
 It runs in a mount namespace of its own with a fresh /run: specs count only where root alone can write, which /tmp is
 not, and nothing is left behind.
@@ -27,6 +29,15 @@ HERE = Path(__file__).resolve().parent
 BUSYBOX = Path("/bin/busybox")
 INSIDE = "SHIM_BUNDLES_INSIDE"  # set where the mount namespace is ours
 APPLETS = ("sh", "cat", "head", "od", "ls", "env", "sleep", "id", "test")
+
+
+def find_shim() -> Path:
+    """The launcher that `make` has built, else the installed one."""
+    built = HERE.parent / ".venv/bin/shim"
+    installed = shutil.which("shim")
+    if not built.exists() and not installed:
+        sys.exit("shim is not here: `make dev` builds it, `make install` installs it")
+    return built if built.exists() else Path(str(installed))
 
 
 def make_root(root: Path) -> None:
@@ -162,4 +173,4 @@ if __name__ == "__main__":
         script = 'mount -t tmpfs -o mode=0755 tmpfs /run && exec "$@"'
         command = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, *sys.argv]
         os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
-    sys.exit(main(sys.argv[1], Path(sys.executable).parent / "shim"))
+    sys.exit(main(sys.argv[1], find_shim()))

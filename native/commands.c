@@ -1,6 +1,7 @@
 /*
  * Which command lines are for shim itself: the nouns of its command line, and words that are nearly one of them. No verb of
- * runc, crun, youki or runsc is so near to a noun; a test compares them.
+ * runc, crun, youki or runsc is so near to a noun; a test compares them. (youki and runsc have a `completion` of their own,
+ * which no engine calls.)
  */
 #define _GNU_SOURCE
 #include "commands.h"
@@ -41,7 +42,7 @@ bool is_our_command(const char *name, int argc, char *const argv[])
 {
     static const char *const nouns[] = {
         "cdi",  "explain", "hook",   "runtime", "device", "grant",  "gate", "doctor",
-        "node", "system",  "config", "version", "help",   "--help", "-h",
+        "node", "system",  "config", "version", "help",   "--help", "-h",   "completion",
     };
     if (strcmp(name, "shim") != 0)
         return strncmp(name, "shim-", 5) == 0 && argc > 1 && strcmp(argv[1], "hook") == 0;

@@ -142,11 +142,15 @@ static int find_own(char path[PATH_MAX])
 {
     static const char file[] = "/config.toml";
     struct stat status;
-    const char *home = getenv("XDG_CONFIG_HOME");
-    if (!home || !*home || is_rootful() || strlen(home) + sizeof "/shim" > PATH_MAX)
+    const char *home = getenv("XDG_CONFIG_HOME"), *below = "";
+    if (!home || *home != '/') {
+        home = getenv("HOME");
+        below = "/.config";
+    }
+    if (!home || *home != '/' || strlen(home) + strlen(below) + sizeof "/shim" > PATH_MAX)
         return 0;
-    int size = snprintf(path, PATH_MAX, "%s/shim", home);
-    if (stat(path, &status) != 0 || status.st_uid != geteuid())
+    int size = snprintf(path, PATH_MAX, "%s%s/shim", home, below);
+    if (stat(path, &status) != 0 || status.st_uid != geteuid() || is_rootful())
         return 0;
     if (size + sizeof file > PATH_MAX)
         return -ENAMETOOLONG;

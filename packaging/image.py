@@ -1,7 +1,7 @@
 """Make an image: everything that an installation consists of, below one directory, for install.py to put in its place.
 
     modules/   the package and its dependencies, byte-compiled        bin/shim   the launcher
-    share/     completion for three shells, the manual                etc/       the logrotate file
+    share/     completion for three shells, the manual, documents     etc/       the logrotate file
     image.json version, and the Python that the compiled modules are for
 
 The dependencies are those of lock.txt, by hash, as wheels; python-prctl, which has none, is built with the tools of
@@ -28,6 +28,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LOCK = HERE / "lock.txt"
+# those for users, each of which leads to the others
+DOCUMENTS = ("configuration", "create", "deviations", "engines", "findings")
 BUILT = "python-prctl"  # published as source only
 
 
@@ -70,10 +72,9 @@ def unpack(wheel: Path, image: Path) -> None:
 
 
 def write_texts(image: Path) -> None:
-    """Completion and manual from the commands of the image itself, and the logrotate file."""
+    """Completion and manual from the commands of the image itself, the documents, and the logrotate file."""
     # late: found in the image only
     sys.path.insert(0, str(image / "modules"))
-    import click.shell_completion
     import manual
 
     import shim.cli
@@ -85,10 +86,9 @@ def write_texts(image: Path) -> None:
     }
     texts = {"share/man/man1/shim.1": manual.page(shim.cli.shim, shim.__version__)}
     for shell, path in files.items():
-        completion = click.shell_completion.get_completion_class(shell)
-        if completion is None:
-            sys.exit(f"click knows no completion for {shell}")
-        texts[path] = completion(shim.cli.shim, {}, "shim", "_SHIM_COMPLETE").source()
+        texts[path] = shim.cli.completion.source(shim.cli.shim, shell)
+    for name in DOCUMENTS:
+        texts[f"share/doc/cdi-shim/{name}.md"] = (HERE.parent / f"docs/{name}.md").read_text(encoding="utf-8")
     texts["etc/logrotate.d/shim"] = (HERE / "logrotate").read_text(encoding="utf-8")
     about = {"version": shim.__version__, "soabi": sysconfig.get_config_var("SOABI")}
     texts["image.json"] = json.dumps(about) + "\n"

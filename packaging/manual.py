@@ -10,16 +10,49 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TAIL = r"""
+.SH ENVIRONMENT
+.TP
+.B SHIM_CONFIG
+The configuration file, in the place of those below FILES.
+.TP
+.B XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR, HOME
+Without root: where configuration, log and records lie. Where the first two are not set they are ~/.config and
+~/.local/state.
+.TP
+.B PATH
+Searched for the low\-level runtime after the directories for programs.
+.TP
+.B NO_COLOR
+Set to anything: no colours on a terminal. Pipes and files never get any.
+.TP
+.B COLUMNS
+Width to which long lines are folded, in the place of the terminal's.
 .SH FILES
 .TP
 .I /etc/cdi, /var/run/cdi
 CDI specs, the later directory the more important.
 .TP
-.I /etc/shim/config.toml
-The configuration; none is needed.
+.I /etc/shim/config.toml, ~/.config/shim/config.toml
+The configuration; none is needed. The second counts without root only.
+.TP
+.I /etc/nvidia\-container\-runtime/config.toml
+Where there is no other: its lines that allow or forbid a source count.
 .TP
 .I /etc/shim/low\-level/NAME
 A symbolic link to the low\-level runtime that stands behind the launcher called NAME.
+.TP
+.I /var/log/shim.log, ~/.local/state/shim/log
+One line for each create that injected, warned or failed. The second without root.
+.TP
+.I /run/shim, $XDG_RUNTIME_DIR/shim
+Index of the specs and records of containers, for exec, update and explain. May be deleted: it is made anew, but exec
+and update of running containers lack what their records held.
+.TP
+.I /var/lib/shim
+What configure found in the files of engines, for remove; versions of podman's programs.
+.TP
+.I PREFIX/share/doc/cdi\-shim
+The documents on configuration and findings.
 .SH EXIT STATUS
 0 done, 1 failed or findings of level ERROR, 2 wrong usage; in place of runc or crun, that runtime's own.
 .SH SEE ALSO

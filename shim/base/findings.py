@@ -82,7 +82,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "the bundle's config.json must be a regular file with one JSON object, no name twice, at most 16 MiB",
     ),
     "CONFIG_WRITE": (ERROR, "check that the directory is writable and has space left"),
-    "OPTION_UNKNOWN": (ERROR, "put --device behind the verb, and report the option so that it can be known"),
+    "OPTION_UNKNOWN": (ERROR, "leave the option out, and report it so that it can be known"),
     "SHIM_BROKEN": (ERROR, "install shim again; the message holds the command"),
     "LOWLEVEL_MISSING": (ERROR, "install runc or crun, or say where it is: ln -s /path/to/it /etc/shim/low-level/shim"),
     "LOWLEVEL_EXEC": (ERROR, "check the low-level runtime that /etc/shim/low-level points to"),

@@ -115,7 +115,7 @@ def read_bytes(path: str) -> bytes:
         # O_NONBLOCK: opening a pipe returns at once, should one have replaced the file.
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise _unreadable(path, f"cannot be opened: {reason(error)}") from None
+        raise _unreadable(path, "cannot be opened", error) from None
     try:
         if posix.fstat(descriptor).st_mode & _S_IFMT != _S_IFREG:
             raise _unreadable(path, "is no regular file")
@@ -125,7 +125,7 @@ def read_bytes(path: str) -> bytes:
             chunks.append(chunk)
             left -= len(chunk)
     except OSError as error:
-        raise _unreadable(path, f"cannot be read: {reason(error)}") from None
+        raise _unreadable(path, "cannot be read", error) from None
     finally:
         posix.close(descriptor)
     return b"".join(chunks)
@@ -138,8 +138,12 @@ def _listed(findings: list[Finding]) -> list[Finding]:
     return [*findings[:_MAX_FINDINGS], Finding("SPEC_INVALID", text, path=findings[0].path, rule="more")]
 
 
-def _unreadable(path: str, text: str) -> SpecError:
-    return SpecError([Finding("SPEC_UNREADABLE", text, path=path, rule="unreadable")])
+def _unreadable(path: str, text: str, error: OSError | ValueError | None = None) -> SpecError:
+    from shim.base import remedies  # late: only where a spec is refused
+
+    remedy = remedies.to_read(error) if error else ""
+    text = f"{text}: {reason(error)}" if error else text
+    return SpecError([Finding("SPEC_UNREADABLE", text, remedy, path=path, rule="unreadable")])
 
 
 def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _NEAR = 3  # names offered for one that is unknown
 _REFUSED = 8  # files named in the text; the findings hold all
+_LISTED = 3  # devices of one conflict in the text
 _NAMES = 8  # unknown names in the text, as above
 _LETTERS = 200_000  # of device names that are compared, for all unknown names together: a fifth of a second
 _LONGEST = 256  # of a text that is compared
@@ -28,14 +29,34 @@ _SAME = 50  # devices of the same name that are compared by their kind
 
 
 def findings(names: Sequence[str], directories: Served) -> list[Finding]:
-    """One finding for each distinct name: its syntax, a conflict, or nothing of that name.
+    """One finding for each distinct name: its syntax, or nothing of that name; one for all that the same files define.
 
     Near names are looked for only for those that the text will hold.
     """
-    distinct = list(dict.fromkeys(names))
-    letters = _LETTERS // max(1, min(len(distinct), _NAMES))
-    findings = [_finding(name, directories, _hint(name, directories, letters)) for name in distinct[:_NAMES]]
-    return findings + [_finding(name, directories, "") for name in distinct[_NAMES:]]
+    groups: dict[tuple[str, ...], list[str]] = {}  # paths in conflict, or a name -> names
+    for name in dict.fromkeys(names):
+        groups.setdefault(tuple(directories.conflicts.get(name, (name,))), []).append(name)
+    letters = _LETTERS // max(1, min(len(groups), _NAMES))
+    findings = []
+    for number, (paths, members) in enumerate(groups.items()):
+        if members[0] in directories.conflicts:
+            findings.append(_conflict(members, paths))
+        else:
+            hint = _hint(members[0], directories, letters) if number < _NAMES else ""
+            findings.append(_finding(members[0], directories, hint))
+    return findings
+
+
+def subject(names: Sequence[str]) -> str:
+    """Devices as the subject of a sentence, with its verb: "device X is", "devices X, Y, Z and 5 more are"."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"device {names[0]} is" if len(names) == 1 else f"devices {', '.join(names[:_LISTED])}{more} are"
+
+
+def _conflict(names: Sequence[str], paths: Sequence[str]) -> Finding:
+    them = "it" if len(names) == 1 else "them"
+    text = f"{subject(names)} defined by {' and by '.join(paths)}, so none of them serves {them}"
+    return Finding("SPEC_CONFLICT", text, rule="conflict")
 
 
 def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Served) -> str:
@@ -64,10 +85,6 @@ def _finding(name: str, directories: Served, hint: str) -> Finding:
         parse_qualified(name)
     except BadName as error:
         return Finding("DEVICE_NAME", f"{error}{hint}", rule=error.rule)
-    paths = directories.conflicts.get(name)
-    if paths:
-        message = f"device {name} is defined by {' and by '.join(paths)}, so none of them serves it"
-        return Finding("SPEC_CONFLICT", message, rule="conflict")
     kind, _, device = name.partition("=")
     if kind in directories.kinds():
         message = f"unresolvable device {name}: the specs of {kind} have no device {device}"

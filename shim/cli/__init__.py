@@ -14,16 +14,13 @@ import click
 
 from shim.base.findings import CdiError
 from shim.base.paths import reason
-from shim.cli import cdi, config, explain, hook, runtime, version
+from shim.cli import cdi, completion, config, explain, finding_help, hook, runtime, version
 from shim.cli.output import show_findings
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-_WITH_DEVICES = ("create", "run")
-_OTHER_VERBS = "checkpoint delete events exec features kill list mounts pause ps restore resume spec start state update"
-_VERBS = (*_WITH_DEVICES, *_OTHER_VERBS.split())  # of runc and crun
 
 
-@click.group(context_settings=_CONTEXT, no_args_is_help=True)
+@click.group(cls=completion.WithVerbs, context_settings=_CONTEXT, no_args_is_help=True)
 def shim() -> None:
     """Put any device into any container, and say what was done and why.
 
@@ -38,7 +35,9 @@ def shim() -> None:
     """
 
 
+completion.WithVerbs.devices = staticmethod(cdi.complete_devices)
 shim.add_command(cdi.cdi)
+shim.add_command(completion.completion)
 shim.add_command(config.config)
 shim.add_command(explain.explain)
 shim.add_command(hook.hook)
@@ -47,17 +46,21 @@ shim.add_command(version.version)
 
 
 @shim.command("help", context_settings={"ignore_unknown_options": True})
-@click.argument("command", nargs=-1)
+@click.argument("command", nargs=-1, metavar="[COMMAND]…|FINDING", shell_complete=completion.topics)
 @click.pass_context
 def help_command(context: click.Context, command: tuple[str, ...]) -> None:
-    """Show the help of a command, and what shim adds to a verb of the low-level runtime.
+    """Show the help of a command, what shim adds to a verb of the low-level runtime, or what a finding's id means.
 
     \b
     Examples:
       shim help cdi list
       shim help run
+      shim help DEVICE_UNKNOWN
     """
-    if command and command[0] in _VERBS:
+    if len(command) == 1 and command[0].isupper():
+        click.echo(finding_help.text(command[0]), nl=False)
+        return
+    if command and command[0] in completion.VERBS:
         click.echo(_verb_help(command[0]), nl=False)
         return
     # parsed anew with --help, so that the text is the same as behind the command itself
@@ -66,7 +69,7 @@ def help_command(context: click.Context, command: tuple[str, ...]) -> None:
 
 
 def _verb_help(verb: str) -> str:
-    if verb not in _WITH_DEVICES:
+    if verb not in completion.WITH_DEVICES:
         return f"{verb} is a verb of the low-level runtime, to which shim adds nothing: see `shim {verb} --help`.\n"
     return f"""\
 Usage: shim [runtime options] {verb} [--device KIND=NAME]... [options] CONTAINER
@@ -105,7 +108,8 @@ def main(arguments: list[str]) -> NoReturn:
     except BrokenPipeError:  # `shim cdi list | head`
         sys.stderr.close()
         sys.exit(1)
-    except OSError as error:  # commands tell about their files themselves: what is left is standard output
-        click.echo(f"Error: the output cannot be written: {reason(error)}", err=True)
+    except OSError as error:  # commands report about their files themselves: what is left is standard output
+        what = f"{error.filename} cannot be used" if error.filename else "the output cannot be written"
+        click.echo(f"Error: {what}: {reason(error)}", err=True)
         os._exit(1)  # the interpreter would try once more, and complain
     sys.exit(0)

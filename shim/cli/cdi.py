@@ -14,13 +14,15 @@ from shim.base.findings import ERROR, CdiError, Finding
 from shim.base.nearest import nearest
 from shim.cdi import DEFAULT_DIRS, compare, directories, edits, plan, spec
 from shim.cdi.directories import OK
-from shim.cli import describe, spec_check
+from shim.cli import completion, describe, spec_check
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import (
     as_text,
     form_option,
     format_option,
     in_full,
+    in_order,
+    show_diff,
     show_document,
     show_findings,
     show_groups,
@@ -37,11 +39,29 @@ if TYPE_CHECKING:
 
 _PATTERN = frozenset("*?[")
 
+
+def open_dirs(spec_dirs: Sequence[str]) -> Served:
+    """The directories given on the command line, or else those of the configuration, as create sees them.
+
+    What is named on the command line is the caller's own choice, so only the latter are held to trust.
+    """
+    if spec_dirs:
+        return directories.read(spec_dirs)
+    world = World()
+    served = world.served().whole()
+    world.save()
+    return served
+
+
+complete_devices = completion.from_specs(lambda served: served.devices(), open_dirs)
+_kinds = completion.from_specs(lambda served: served.kinds(), open_dirs)
+
 spec_dir_option = click.option(
     "--spec-dir",
     "spec_dirs",
     multiple=True,
     metavar="DIR|FILE",
+    shell_complete=completion.files,
     help="Spec directory, or one spec file; repeatable, the later the more important. Default: the configuration's.",
 )
 
@@ -57,7 +77,7 @@ def cdi() -> None:
 
 
 @cdi.command("list")
-@click.argument("kinds", nargs=-1, metavar="[KIND]…")
+@click.argument("kinds", nargs=-1, metavar="[KIND]…", shell_complete=_kinds)
 @spec_dir_option
 @click.option("-v", "--verbose", is_flag=True, help="Also shadowed and conflicting devices, and the directories.")
 @form_option("name", text="Form of the output; name: device names only, one a line.")
@@ -96,7 +116,7 @@ def list_devices(kinds: tuple[str, ...], spec_dirs: tuple[str, ...], verbose: bo
 
 
 @cdi.command()
-@click.argument("devices", nargs=-1, required=True, metavar="NAME…")
+@click.argument("devices", nargs=-1, required=True, metavar="NAME…", shell_complete=complete_devices)
 @spec_dir_option
 @wide_option
 def show(devices: tuple[str, ...], spec_dirs: tuple[str, ...], form: str) -> None:
@@ -131,8 +151,8 @@ def show(devices: tuple[str, ...], spec_dirs: tuple[str, ...], form: str) -> Non
 
 
 @cdi.command("diff")
-@click.argument("old", metavar="A")
-@click.argument("new", metavar="B")
+@click.argument("old", metavar="A", shell_complete=completion.files)
+@click.argument("new", metavar="B", shell_complete=completion.files)
 @format_option
 def diff_specs(old: str, new: str, form: str) -> None:
     """Compare specs: which devices appear, disappear or change, edit by edit. A and B are files, directories or `-`.
@@ -163,7 +183,7 @@ def diff_specs(old: str, new: str, form: str) -> None:
 
 
 @cdi.command()
-@click.argument("paths", nargs=-1, required=True, metavar="FILE…|DIR…|-")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE…|DIR…|-", shell_complete=completion.files)
 @format_option
 def validate(paths: tuple[str, ...], form: str) -> None:
     """Check spec files, all faults of a file at once, each with its line.
@@ -188,7 +208,7 @@ def validate(paths: tuple[str, ...], form: str) -> None:
             checked[path] = spec_check.file(path, counting)
     findings = [finding for found in checked.values() for finding in found]
     if form != "table":
-        show_document({path: [one.to_json() for one in found] for path, found in checked.items()}, form)
+        show_document({path: [one.to_json() for one in in_order(found)] for path, found in checked.items()}, form)
     else:
         for path, found in checked.items():
             if not any(one.level == ERROR or one.id == "SPEC_NAME" for one in found):
@@ -198,10 +218,12 @@ def validate(paths: tuple[str, ...], form: str) -> None:
 
 
 @cdi.command()
-@click.argument("config", metavar="CONFIG|BUNDLE|-")
-@click.argument("devices", nargs=-1, required=True, metavar="NAME…")
+@click.argument("config", metavar="CONFIG|BUNDLE|-", shell_complete=completion.files)
+@click.argument("devices", nargs=-1, required=True, metavar="NAME…", shell_complete=complete_devices)
 @spec_dir_option
-@click.option("--to", "target", metavar="FILE", help="Write to FILE instead of printing.")
+@click.option(
+    "--to", "target", metavar="FILE", shell_complete=completion.files, help="Write to FILE instead of printing."
+)
 @click.option("--in-place", is_flag=True, help="Write back to CONFIG, atomically, mode and owner kept.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, as a diff, and write nothing.")
 @click.option("-o", "--output", "form", type=click.Choice(["json", "yaml"]), default="json", help="Form of the result.")
@@ -234,24 +256,11 @@ def inject(
     show_findings(made.findings)
     destination = path if in_place else target
     if dry_run:
-        click.echo(diff(as_text(before, form), text, path, destination or "result"), nl=False)
+        show_diff(diff(as_text(before, form), text, path, destination or "result"))
     elif destination:
         replace(destination, text)
     else:
         click.echo(text, nl=False)
-
-
-def open_dirs(spec_dirs: Sequence[str]) -> Served:
-    """The directories given on the command line, or else those of the configuration, as create sees them.
-
-    What is named on the command line is the caller's own choice, so only the latter are held to trust.
-    """
-    if spec_dirs:
-        return directories.read(spec_dirs)
-    world = World()
-    served = world.served().whole()
-    world.save()
-    return served
 
 
 def _specs(name: str) -> Directories:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.base import files
+from shim.base import files, remedies
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
+from shim.cli import completion
 from shim.cli.files import diff, keep_copy, replace
-from shim.cli.output import show_document, show_findings, show_table
+from shim.cli.output import in_full, show_diff, show_document, show_findings, show_table
 from shim.config import location, reader
 from shim.config.keys import KEYS
 from shim.create import log
 from shim.host import identity
+from shim.host.trust import Trust
 
 if TYPE_CHECKING:
     from shim.config.reader import Configuration
@@ -37,15 +39,15 @@ def config() -> None:
 
 
 @config.command()
-@click.argument("path", required=False, metavar="[FILE]")
+@click.argument("path", required=False, metavar="[FILE]", shell_complete=completion.files)
 @click.option(
     "-o", "--output", "form", type=click.Choice(["table", "json", "yaml", "toml"]), default="table", help="Form."
 )
 def show(path: str | None, form: str) -> None:
     """Show every key with the value that counts and where it comes from.
 
-    FILE is read in place of the file that counts here. The exit status is 1 where the configuration is refused, which
-    stops every create that asks for a device.
+    FILE is read in place of the file that counts here: a draft is checked wherever it lies, and whoever may write it.
+    The exit status is 1 where the configuration is refused, which stops every create that asks for a device.
 
     \b
     Examples:
@@ -53,8 +55,15 @@ def show(path: str | None, form: str) -> None:
       shim config show -o json | jq '.keys["cdi.spec-dirs"].value'
       shim config show -o toml /etc/nvidia-container-runtime/config.toml
     """
-    path = str(Path(path).absolute()) if path else location.find()
-    found = reader.read(path) if path else reader.Configuration()
+    counting = location.find()
+    path = str(Path(path).absolute()) if path else counting
+    if path == counting:
+        found = reader.read(path) if path else reader.Configuration()
+    else:
+        found = reader.parse(path, reader.read_text(path))
+        objection = Trust().objection(path)
+        if objection:
+            click.echo(in_full(f"{path}: it would not count there: {objection}"), err=True)
     if form == "table":
         show_table(("KEY", "VALUE", "FROM"), [(name, _written(value), origin) for name, value, origin in _rows(found)])
     elif form == "toml":
@@ -68,7 +77,7 @@ def show(path: str | None, form: str) -> None:
 
 @config.command()
 @click.option("--write", is_flag=True, help="Write it to the place where it counts here.")
-@click.option("--to", "target", metavar="FILE", help="Write it to FILE.")
+@click.option("--to", "target", metavar="FILE", shell_complete=completion.files, help="Write it to FILE.")
 @click.option("--force", is_flag=True, help="Replace a file that exists; a copy stays beside it.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, as a diff, and write nothing.")
 def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None:
@@ -83,12 +92,12 @@ def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None
     if write and target:
         raise click.UsageError("--write and --to exclude each other")
     text = _default_text()
-    path = Path(target or location.candidates()[0]).absolute()
+    path = Path(target or _here()).absolute()
     if not (write or target):
         click.echo(text, nl=False)
     elif dry_run:
         before = _text(path) if path.exists() else ""
-        click.echo(diff(before, text, str(path), str(path)), nl=False)
+        show_diff(diff(before, text, str(path), str(path)))
     elif path.exists() and not force:
         raise CdiError([Finding("SETTINGS", "it exists; --force replaces it and keeps a copy", path=str(path))])
     else:
@@ -100,18 +109,26 @@ def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None
     sys.exit(0)
 
 
+def _here() -> str:
+    """Where a file counts here: the one that $SHIM_CONFIG names, a user's own, the system's."""
+    named, *others = location.candidates()
+    return named if not others else location.own_file() or location.SYSTEM_FILE
+
+
 def _text(path: Path) -> str:
     try:
         return files.read(path).decode("utf-8", "backslashreplace")
     except OSError as error:
-        raise CdiError([Finding("SETTINGS", f"it cannot be read: {reason(error)}", path=str(path))]) from None
+        text = f"it cannot be read: {reason(error)}"
+        raise CdiError([Finding("SETTINGS", text, remedies.to_read(error), path=str(path))]) from None
 
 
 def _make_directory(path: Path) -> None:
     try:
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
-        raise CdiError([Finding("CONFIG_WRITE", f"it cannot be made: {reason(error)}", path=str(path))]) from None
+        text = f"it cannot be made: {reason(error)}"
+        raise CdiError([Finding("CONFIG_WRITE", text, remedies.to_write(error), path=str(path))]) from None
 
 
 def _rows(found: Configuration) -> list[tuple[str, Any, str]]:

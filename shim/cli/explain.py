@@ -11,9 +11,10 @@ import click
 
 from shim import __version__
 from shim.base.findings import ERROR, CdiError, Finding
-from shim.cli import describe
+from shim.cli import completion, containers, describe
+from shim.cli.cdi import complete_devices
 from shim.cli.output import show_document, show_findings, show_groups, show_table, wide_option
-from shim.create import bug_report, record_files, record_reader
+from shim.create import bug_report
 from shim.create import explain as explaining
 from shim.create.invocation import Invocation
 from shim.hooks import core
@@ -28,19 +29,44 @@ _TEXT = ("table", "wide")  # forms for people
 
 
 @click.command()
-@click.argument("container", required=False, metavar="[CONTAINER]")
-@click.option("-b", "--bundle", metavar="DIR", help="Explain what a create of this bundle would do.")
-@click.option("--device", "devices", multiple=True, metavar="NAME", help="Ask for it, too, as create --device would.")
+@click.argument("container", required=False, metavar="[CONTAINER]", shell_complete=completion.containers)
+@click.option(
+    "-b",
+    "--bundle",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    help="Explain what a create of this bundle would do.",
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_devices,
+    help="Ask for it, too, as create --device would.",
+)
+@click.option("-l", "--list", "listed", is_flag=True, help="List the containers that have a record.")
 @click.option("--root", metavar="DIR", help="The --root of the container, where its id alone does not tell which.")
 @click.option("--name", metavar="NAME", help="What shim was called as: shim, shim-crun. As above.")
-@click.option("--report", metavar="FILE", help="Save what the decision about the --bundle is made from, mode 0600.")
+@click.option(
+    "--report",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Save what the decision about the --bundle is made from, mode 0600.",
+)
 @click.option("--private", is_flag=True, help="--report without personal paths, and values that no source reads.")
-@click.option("--replay", metavar="FILE", help="Decide again from such a report, on any machine; - for standard input.")
+@click.option(
+    "--replay",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Decide again from such a report, on any machine; - for standard input.",
+)
 @wide_option
 def explain(
     container: str | None,
     bundle: str | None,
     devices: tuple[str, ...],
+    listed: bool,
     root: str | None,
     name: str | None,
     report: str | None,
@@ -52,8 +78,9 @@ def explain(
 
     For a bundle: who asks for which device, each edit with its spec, what create's rules make of it, what is there
     already, and what would be refused; requests by variables or mounts that do not count are named. For a CONTAINER
-    (its id, or the beginning of it): the record of its injection, what it warned of, and whether config.json still
-    has it. The exit status is 1 where a create would be refused, the configuration is wrong, or there is no record.
+    (its id, or the beginning of it; of a CRI engine and nerdctl also its name, POD/NAME or NAMESPACE/POD/NAME): the
+    record of its injection, what it warned of, and whether config.json still has it. The exit status is 1 where a
+    create would be refused, the configuration is wrong, or there is no record.
 
     A --report holds the question, each answer of this host, and the decision: a bug report that --replay decides again
     anywhere, and says where another version of shim decides otherwise. It has the container's environment and paths,
@@ -66,10 +93,12 @@ def explain(
       shim explain --bundle . --device nvidia.com/gpu=0 -o json
       shim explain --bundle . --report report.json --private
       shim explain --replay report.json
+      shim explain --list
       shim explain 4f6c0c2b7d1e
+      shim explain "$(docker inspect -f '{{.Id}}' NAME)"
     """
-    if [bool(container), bool(bundle), bool(replay)].count(True) != 1:
-        raise click.UsageError("name one of a CONTAINER, a --bundle and a report to --replay")
+    if [bool(container), bool(bundle), bool(replay), listed].count(True) != 1:
+        raise click.UsageError("name one of a CONTAINER, a --bundle and a report to --replay; or ask for the --list")
     if devices and not bundle:
         raise click.UsageError("--device goes with --bundle: a container or a report has what it has")
     if (root is not None or name is not None) and not container:
@@ -78,7 +107,9 @@ def explain(
         raise click.UsageError("--report goes with --bundle")
     if private and report is None:
         raise click.UsageError("--private goes with --report")
-    if container:
+    if listed:
+        _list_containers(form)
+    elif container:
         _explain_container(container, root, name, form)
     elif bundle:
         _explain_bundle(bundle, devices, report, form, private=private)
@@ -133,8 +164,20 @@ def _end(findings: list[Finding]) -> NoReturn:
     sys.exit(1 if any(finding.level == ERROR for finding in findings) else 0)
 
 
+def _list_containers(form: str) -> None:
+    entries = containers.every()
+    if form not in _TEXT:
+        members = ("id", "label", "name", "root", "bundle", "wanted", "holds")
+        show_document([{one: entry[one] for one in members} for entry in entries], form)
+    elif entries:
+        rows = [(entry["id"], entry["label"], ",".join(entry["wanted"])) for entry in entries]
+        show_table(("CONTAINER", "NAME", "DEVICES"), rows)
+    else:
+        click.echo("No container has a record: shim has injected nothing into those that run.", err=True)
+
+
 def _explain_container(container: str, root: str | None, name: str | None, form: str) -> None:
-    entry = _find(container, root, name)
+    entry = containers.find(container, root, name)
     try:
         edits = explaining.injected(entry)
     except CdiError as error:  # the container is gone, and its record not yet
@@ -153,24 +196,6 @@ def _explain_container(container: str, root: str | None, name: str | None, form:
     show_table(("DEVICE", "ASKED FOR BY"), entry["wanted"].items())
     _show_edits(edits, form)
     show_findings(warned)
-
-
-def _find(container: str, root: str | None, name: str | None) -> dict[str, Any]:
-    """The record of a container. Raises CdiError."""
-    there = [
-        entry
-        for entry in record_reader.entries(record_files.directory())
-        if entry["id"].startswith(container) and root in (None, entry["root"]) and name in (None, entry["name"])
-    ]
-    found = [entry for entry in there if entry["id"] == container] or there
-    if len(found) == 1:
-        return found[0]
-    if found:
-        which = ", ".join(f"{one['id']} (--name {one['name']} --root '{one['root']}')" for one in found)
-        raise CdiError([Finding("RECORD_MISSING", f"{container!r} can be each of {which}", "say which is meant")])
-    where = record_files.directory() or "a directory below $XDG_RUNTIME_DIR, which is not set"
-    text = f"there is no record of a container {container!r} in {where}: shim has injected nothing into it"
-    raise CdiError([Finding("RECORD_MISSING", text)])
 
 
 def _words(entry: dict[str, Any], *members: str) -> list[str]:

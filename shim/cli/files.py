@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from shim.base import fastjson, files
+from shim.base import fastjson, files, remedies
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 
@@ -30,7 +30,7 @@ def read_config(name: str) -> tuple[str, dict[str, Any]]:
         if replaced:
             raise ValueError(f"the name {replaced[0][0]!r} stands twice in one object")
     except OSError as error:
-        raise _error(path, f"it cannot be read: {reason(error)}") from None
+        raise _error(path, f"it cannot be read: {reason(error)}", remedies.to_read(error)) from None
     except ValueError as error:
         raise _error(path, f"it is not valid JSON: {error}") from None
     if not isinstance(config, dict):
@@ -77,11 +77,11 @@ def diff(before: str, after: str, old: str, new: str) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def _error(path: str, text: str) -> CdiError:
-    return CdiError([Finding("CONFIG_JSON", text, path=path)])
+def _error(path: str, text: str, remedy: str = "") -> CdiError:
+    return CdiError([Finding("CONFIG_JSON", text, remedy, path=path)])
 
 
 def _refused(path: str, what: str, error: OSError | ValueError) -> CdiError:
     if str(error) == files.NOT_REGULAR:
         return CdiError([Finding("CONFIG_WRITE", str(error), path=path)])
-    return CdiError([Finding("CONFIG_WRITE", f"{what}: {reason(error)}", path=path)])
+    return CdiError([Finding("CONFIG_WRITE", f"{what}: {reason(error)}", remedies.to_write(error), path=path)])

@@ -1,8 +1,13 @@
-"""How things are printed: tables, JSON, YAML, findings. Control characters never reach the terminal."""
+"""How things are printed: tables, JSON, YAML, findings. Control characters never reach the terminal.
+
+Levels, diffs and headers are styled on a terminal only (click and rich leave styles out of pipes and files), and not
+where NO_COLOR is set to anything (https://no-color.org) or TERM is "dumb".
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -15,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from shim.base.findings import one_line
+from shim.base.findings import ERROR, WARNING, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +34,8 @@ _WIDEST = 1_000_000  # columns of a table: none is cut
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)  # at a line's end, before a style's end
 _LONE_OPTION = re.compile(r"--\S+")
 _INDENT = " " * 6  # of lines that go on with a row
+_COLOURS = {ERROR: "red", WARNING: "yellow"}
+_OF_DIFFS = {"+": "green", "-": "red", "@": "cyan"}  # by what a line of a unified diff begins with
 
 
 def form_option(*more: str, text: str = "Form of the output.") -> Callable[[Command], Command]:
@@ -47,11 +54,12 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for column in columns:
         table.add_column(column, no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(in_full(cell)) for cell in row))
+        table.add_row(*(Text(in_full(cell), _style(column, cell)) for column, cell in zip(columns, row, strict=True)))
     console = Console(width=_WIDEST, highlight=False)  # a narrow terminal folds lines itself
     with console.capture() as captured:
         console.print(table)
-    click.echo(_PADDING.sub(r"\1", captured.get()), nl=False)
+    text = _PADDING.sub(r"\1", captured.get())
+    click.echo(text if _is_styled() else click.unstyle(text), nl=False)
 
 
 def show_groups(rows: Iterable[tuple[str, Sequence[str]]]) -> None:
@@ -111,9 +119,41 @@ def as_text(value: Any, form: str) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
+def show_diff(text: str) -> None:
+    """Print a unified diff."""
+    for line in text.splitlines(keepends=True):
+        colour = None if line.startswith(("+++ ", "--- ")) else _OF_DIFFS.get(line[:1])
+        click.echo(_styled(line, colour), nl=False)
+
+
 def show_findings(findings: Iterable[Finding]) -> None:
     """Print findings on stderr, each with its place and its remedy."""
-    for finding in findings:
-        click.echo(one_line(f"{finding.level} {finding.id}: {finding}"), err=True)
+    for finding in in_order(findings):
+        level = _styled(finding.level, _COLOURS.get(finding.level))
+        click.echo(f"{level} {one_line(f'{finding.id}: {finding}')}", err=True)
         click.echo(one_line(f"    {finding.remedy}"), err=True)
     sys.stderr.flush()
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings about one file together and by line, those about all of it last; the files as they come first.
+
+    The checks of a spec run in the order of the reference library, so that theirs is the first error; whoever mends a
+    file goes through it from the top.
+    """
+    listed = list(findings)
+    files = {path: number for number, path in enumerate(dict.fromkeys(finding.path for finding in listed))}
+    return sorted(listed, key=lambda finding: (files[finding.path], finding.line or sys.maxsize))
+
+
+def _style(column: str, cell: str) -> str:
+    return _COLOURS.get(cell, "") if column == "LEVEL" else ""
+
+
+def _styled(text: str, colour: str | None) -> str:
+    return click.style(text, fg=colour) if colour and _is_styled() else text
+
+
+def _is_styled() -> bool:
+    """Whether a terminal may get styles; that it is one, click finds out for each stream."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

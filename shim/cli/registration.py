@@ -8,7 +8,7 @@ import click
 
 from shim.base.findings import CdiError
 from shim.cli.files import diff
-from shim.cli.output import show_table
+from shim.cli.output import in_order, show_diff, show_table
 from shim.engines import manifest as manifests
 from shim.engines import verify as verifier
 
@@ -41,7 +41,7 @@ def show_outcome(outcome: Outcome, options: Options) -> None:
         click.echo(f"{engine}: nothing to change")
     for path, data in outcome.after.items():
         if options.dry_run:
-            click.echo(_diff(outcome, path), nl=False)
+            show_diff(_diff(outcome, path))
         else:
             click.echo(f"{engine}: {path} {'removed' if data is None else 'written'}")
     if outcome.link:
@@ -86,7 +86,7 @@ def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: 
         "registration": _registration(registry, name),
         "default": registry.default,
         "runtimes": [_runtime(registry, one) for one in registry.runtimes],
-        "findings": [finding.to_json() for finding in findings],
+        "findings": [finding.to_json() for finding in in_order(findings)],
     }
 
 

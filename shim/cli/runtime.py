@@ -12,7 +12,7 @@ import click
 from shim.base import files
 from shim.base.findings import ERROR, CdiError
 from shim.base.paths import reason
-from shim.cli import registration
+from shim.cli import completion, registration
 from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
 from shim.engines import launcher, table, undo_records
@@ -46,9 +46,19 @@ _name_option = click.option(
     "--name", default="shim", show_default=True, callback=_checked_name, help="The runtime's name in the engine."
 )
 _drop_in_option = click.option(
-    "--drop-in", default="", metavar="FILE", help="Where our keys go, for engines with drop-in files."
+    "--drop-in",
+    default="",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Where our keys go, for engines with drop-in files.",
 )
-_config_option = click.option("--config", default="", metavar="FILE", help="The engine's main configuration file.")
+_config_option = click.option(
+    "--config",
+    default="",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="The engine's main configuration file.",
+)
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, as a diff, and write nothing.")
 
 
@@ -66,7 +76,13 @@ def runtime() -> None:
 @runtime.command()
 @_engine_option
 @_name_option
-@click.option("--path", default="", metavar="FILE", help="The launcher; by default that of this installation.")
+@click.option(
+    "--path",
+    default="",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="The launcher; by default that of this installation.",
+)
 @_config_option
 @_drop_in_option
 @click.option(
@@ -150,7 +166,13 @@ def remove(engine: str, name: str, config: str, drop_in: str, dry_run: bool, for
 @_name_option
 @_config_option
 @_drop_in_option
-@click.option("--manifest", default="", metavar="FILE", help="Check this RuntimeClass or Pod as well; - for stdin.")
+@click.option(
+    "--manifest",
+    default="",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Check this RuntimeClass or Pod as well; - for stdin.",
+)
 @format_option
 def verify(engine: str, name: str, config: str, drop_in: str, manifest: str, form: str) -> None:
     """Report whether the runtime will work: what is registered, and every fault by its id with the remedy.

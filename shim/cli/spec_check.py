@@ -6,8 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shim.base import remedies
 from shim.base.findings import CdiError, Finding
-from shim.cdi import advice, directories, spec
+from shim.base.paths import reason
+from shim.cdi import advice, directories, spec, unresolved
 from shim.host.trust import Trust
 
 if TYPE_CHECKING:
@@ -23,9 +25,6 @@ def file(path: str, counting: set[str]) -> list[Finding]:
     try:
         findings = [*misnamed(path), *text(spec.read_bytes(path), path)]
     except CdiError as error:
-        for finding in error.findings:
-            if not Path(path).exists():
-                finding.remedy = "name a file that exists; `shim cdi list -v` shows the directories that count"
         return error.findings
     if os.path.realpath(Path(path).parent) in counting:
         objection = Trust().objection(str(Path(path).absolute()))
@@ -55,15 +54,17 @@ def text(data: bytes, path: str) -> list[Finding]:
 def directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
     """Path -> findings of each file that is named like a spec, conflicts included."""
     checked: dict[str, list[Finding]] = {}
-    for entry in sorted(Path(path).iterdir()):
+    try:
+        entries = sorted(Path(path).iterdir())
+    except OSError as error:
+        text = f"the directory cannot be listed: {reason(error)}"
+        return {path: [Finding("SPEC_DIR_UNREADABLE", text, remedies.to_read(error), path=path)]}
+    for entry in entries:
         if entry.name.endswith((".json", ".yaml", ".yml")) and not entry.is_dir():
             checked[str(entry)] = file(str(entry), counting)
     for finding in conflicts(directories.read((path,)), each=True):
         checked.setdefault(finding.path, []).append(finding)
     return checked
-
-
-_TOLD = 3  # names in the text of a conflict
 
 
 def conflicts(found: Served, *, each: bool = False) -> list[Finding]:
@@ -78,11 +79,9 @@ def conflicts(found: Served, *, each: bool = False) -> list[Finding]:
         groups.setdefault(tuple(paths), []).append(name)
     findings = []
     for files, names in groups.items():
-        more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
-        devices = f"device {names[0]} is" if len(names) == 1 else f"devices {', '.join(names[:_TOLD])}{more} are"
         for path in files if each else files[:1]:
             others = " and by ".join(other for other in files if other != path)
             them = "it" if len(names) == 1 else "them"
-            text = f"{devices} also defined by {others}, so none of these files serves {them}"
+            text = f"{unresolved.subject(names)} also defined by {others}, so none of these files serves {them}"
             findings.append(Finding("SPEC_CONFLICT", text, path=path, rule="conflict"))
     return findings

@@ -3,7 +3,8 @@
 The first of these that exists counts, alone:
 
     $SHIM_CONFIG                                  must exist where it is named
-    $XDG_CONFIG_HOME/shim/config.toml             rootless only, and only if that directory is the caller's
+    $XDG_CONFIG_HOME/shim/config.toml             rootless only, and only if that directory is the caller's; where the
+                                                  variable is not set: $HOME/.config/shim/config.toml
     /etc/shim/config.toml
     /etc/nvidia-container-runtime/config.toml     of NVIDIA's toolkit: only its explicit lines about sources
 
@@ -37,10 +38,19 @@ def candidates(environ: dict[bytes, bytes] | None = None, look: Look = posix) ->
     named = _text(variables.get(b"SHIM_CONFIG"))
     if named:
         return (named,)
-    home = _text(variables.get(b"XDG_CONFIG_HOME"))
-    if home and not identity.is_rootful() and _is_mine(f"{home}/shim", look):
-        return (f"{home}/shim/config.toml", SYSTEM_FILE, VENDOR_FILE)
+    own = own_file(variables)
+    if own and _is_mine(own.rpartition("/")[0], look):
+        return (own, SYSTEM_FILE, VENDOR_FILE)
     return (SYSTEM_FILE, VENDOR_FILE)
+
+
+def own_file(environ: dict[bytes, bytes] | None = None) -> str:
+    """Where the file of a user without root is, or would be; "" for the host's root.
+
+    Arguments: as for `candidates`.
+    """
+    home = "" if identity.is_rootful() else identity.user_directory(b"XDG_CONFIG_HOME", ".config", environ)
+    return f"{home}/shim/config.toml" if home else ""
 
 
 def find(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> str:

@@ -86,7 +86,7 @@ def read(path: str, trust: Trust | None = None) -> Configuration:
     if not path.startswith("/"):
         raise _error(path, "the path of the configuration file must be absolute")
     _check_trust(path, trust)
-    return parse(path, _read_text(path))
+    return parse(path, read_text(path))
 
 
 def parse(path: str, text: str) -> Configuration:
@@ -121,14 +121,15 @@ def _check_trust(path: str, trust: Trust | None) -> None:
     try:
         objection = trust.objection(path)
     except (OSError, ValueError) as error:
-        raise _error(path, f"the configuration file cannot be read: {reason(error)}") from None
+        raise _unreadable(path, error) from None
     if objection:
         raise ConfigurationError(
             [Finding("SETTINGS_UNTRUSTED", f"the configuration is not trusted: {objection}", path=path)]
         )
 
 
-def _read_text(path: str) -> str:
+def read_text(path: str) -> str:
+    """The content of a configuration file, whoever can write it. Raises CdiError: SETTINGS."""
     try:
         # O_NONBLOCK: a FIFO in its place must not hold the engine up
         fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOCTTY)
@@ -144,7 +145,7 @@ def _read_text(path: str) -> str:
     except UnicodeDecodeError as error:
         raise _error(path, f"it is not valid TOML: {error}") from None
     except OSError as error:
-        raise _error(path, f"the configuration file cannot be read: {reason(error)}") from None
+        raise _unreadable(path, error) from None
 
 
 def _take(found: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:
@@ -248,6 +249,14 @@ def _line_of(error: Exception) -> int:
     """The line that a message of the TOML reader names, "… (at line 3, column 5)"; 0 when it names none."""
     digits = str(error).rpartition("(at line ")[2].partition(",")[0]
     return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+def _unreadable(path: str, error: OSError | ValueError) -> ConfigurationError:
+    from shim.base import remedies  # late: only where it is refused
+
+    remedy = remedies.to_read(error) or "check owner, mode and type of the file"
+    text = f"the configuration file cannot be read: {reason(error)}"
+    return ConfigurationError([Finding("SETTINGS", text, remedy, path=path)])
 
 
 def _error(path: str, text: str, line: int = 0) -> ConfigurationError:

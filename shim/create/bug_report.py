@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shim import __version__
-from shim.base import files
+from shim.base import files, remedies
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 from shim.create import redaction
@@ -136,7 +136,8 @@ def write(report: BugReport, path: str) -> None:
                 raise ValueError("it exists, and is no report of shim; name another file") from None
         files.write(path, text.encode("ascii"), mode=0o600, keep=False)
     except OSError as error:
-        raise CdiError([Finding("CONFIG_WRITE", f"it cannot be written: {reason(error)}", path=path)]) from None
+        text = f"it cannot be written: {reason(error)}"
+        raise CdiError([Finding("CONFIG_WRITE", text, remedies.to_write(error), path=path)]) from None
     except ValueError as error:
         raise CdiError([Finding("CONFIG_WRITE", str(error), path=path)]) from None
 
@@ -158,8 +159,10 @@ def read(path: str) -> BugReport:
         for name, type_ in _TYPES.items():
             if not isinstance(value.get(name), type_):
                 raise ValueError(f"{name} is missing or has another type")
-    except (OSError, ValueError, RecursionError) as error:
-        raise _invalid(reason(error) if isinstance(error, OSError) else str(error), path) from None
+    except OSError as error:
+        raise _invalid(reason(error), path, remedies.to_read(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise _invalid(str(error), path) from None
     return BugReport(value["question"], value["trace"], value["decision"], value["version"], private=value["private"])
 
 
@@ -224,5 +227,5 @@ def _bytes(path: str) -> bytes:
     return data
 
 
-def _invalid(text: str, path: str) -> CdiError:
-    return CdiError([Finding("REPORT_INVALID", text, path="standard input" if path == "-" else path)])
+def _invalid(text: str, path: str, remedy: str = "") -> CdiError:
+    return CdiError([Finding("REPORT_INVALID", text, remedy, path="standard input" if path == "-" else path)])

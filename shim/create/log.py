@@ -1,6 +1,7 @@
 """The log: one line of JSON for each create that injected, warned or failed. HOT.
 
-/var/log/shim.log, and for others than host root $XDG_STATE_HOME/shim/log. A line is appended by one write, so that
+/var/log/shim.log, and for others than host root shim/log in $XDG_STATE_HOME, by default ~/.local/state. A line is
+appended by one write, so that
 lines of creates at the same time do not mix. A log that cannot be written changes nothing. JSON escapes control
 characters: whatever stands in a name, it stays one line.
 """
@@ -11,7 +12,9 @@ import posix
 import time
 
 from shim.base import fastjson
-from shim.host.identity import is_ours
+from shim.base.paths import parent
+from shim.base.replace import exists
+from shim.host.identity import is_ours, user_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ def append(call: Invocation, outcome: Outcome, *, rootful: bool) -> None:
     if not path:
         return
     if configured is None and not rootful:
-        _make_directory(path.rpartition("/")[0])
+        _make_directories(path)
     plan = decision.plan if decision else None
     line = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -62,16 +65,21 @@ def find(rootful: bool, environ: dict[bytes, bytes] | None = None) -> str:
     """
     if rootful:
         return SYSTEM_FILE
-    variables = posix.environ if environ is None else environ
-    home = variables.get(b"XDG_STATE_HOME", b"").decode("utf-8", "surrogateescape")
-    return f"{home}/shim/log" if home.startswith("/") and is_ours(home) else ""
+    home = user_directory(b"XDG_STATE_HOME", ".local/state", environ)
+    nearest = home
+    while nearest and not exists(nearest):  # made with the first line
+        nearest = parent(nearest)
+    return f"{home}/shim/log" if nearest and is_ours(nearest) else ""
 
 
-def _make_directory(path: str) -> None:
-    try:
-        posix.mkdir(path, 0o700)
-    except OSError:
-        pass  # it is there, or the log cannot be written
+def _make_directories(path: str) -> None:
+    """Make what is missing of ~/.local/state/shim, with the mode that the XDG specification demands."""
+    directory = parent(path)
+    for one in (parent(parent(directory)), parent(directory), directory):
+        try:
+            posix.mkdir(one, 0o700)
+        except OSError:
+            pass  # it is there, or the log cannot be written
 
 
 def _append(path: str, line: str) -> None:

@@ -70,18 +70,20 @@ def _qualified(option: str, default_kind: str) -> str:
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
-def check(question: Question, requests: Collection[str]) -> None:
+def check(question: Question, requests: dict[str, str]) -> None:
     """Refuse a create that asks for devices in a way that cannot be trusted or understood.
 
     Arguments:
         question: the create.
-        requests: the qualified names asked for.
+        requests: what `ask` gave.
     Raises:
         CdiError: OPTION_UNKNOWN, REQUEST_LIMIT, CWD_FORBIDDEN or CONFIG_JSON.
     """
     if question.unknown:
         text = f"{question.unknown} in front of the verb is unknown, so the command line is not certain"
-        raise CdiError([Finding("OPTION_UNKNOWN", text)])
+        in_front = "put --device behind the verb, or " if "--device" in requests.values() else ""
+        remedy = f"{in_front}leave the option out, and report it so that it can be known"
+        raise CdiError([Finding("OPTION_UNKNOWN", text, remedy)])
     check_names(requests)
     check_spelling(question.misspelt)
     check_cwd(question.config)

@@ -63,7 +63,7 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int)
             trust = trust or world.trust(rootful=rootful, user=user)
             programs = dict.fromkeys(hook["path"] for hook in hooks if hook["hookName"] != _INSIDE)
             objections = {path: _program_objection(path, trust, world) for path in programs}
-            refused += _hook_objections(hooks, objections, spec)
+            refused += _hook_objections(hooks, objections, spec, launcher)
             imposed.findings += _hook_warnings(hooks, objections, spec)
             block["hooks"] = [_hardened(hook, launcher, world) if _runs(hook, objections) else hook for hook in hooks]
         imposed.origins.append({**origin, "edits": block})
@@ -154,22 +154,37 @@ _ODD_STAGES = {"prestart": "is deprecated", "poststop": "runs on the host after 
 _INSIDE = "startContainer"  # the stage of hooks that run inside, see above
 
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
+_OUR_NAMES = ("shim", "nvidia-cdi-hook", "nvidia-ctk")  # names by which the launcher is a hook: is_hook_call in C
 
 
-def _hook_objections(hooks: list[Json], objections: dict[str, tuple[str, str]], spec: str) -> list[Finding]:
+def _hook_objections(
+    hooks: list[Json], objections: dict[str, tuple[str, str]], spec: str, launcher: str
+) -> list[Finding]:
     """A finding for each hook that must not run.
 
     Arguments:
         hooks: of a block of edits.
         objections: path of a program -> finding id and text, two empty texts for one that may run.
         spec: path of the spec.
+        launcher: path of our own program.
     """
     findings = []
     for hook in hooks:
         id, text = ("", "") if hook["hookName"] == _INSIDE else objections[hook["path"]]
         if id:
-            findings.append(Finding(id, f"the {hook['hookName']} hook {text}", path=spec))
+            remedy = _hook_remedy(hook, launcher) if id == "HOOK_MISSING" else ""
+            findings.append(Finding(id, f"the {hook['hookName']} hook {text}", remedy, path=spec))
     return findings
+
+
+def _hook_remedy(hook: Json, launcher: str) -> str:
+    """What helps where a hook's program is missing whose work ours does under that name, too; "" for another."""
+    path = hook["path"]
+    name, *words = hook.get("args") or [path]
+    name = name.rpartition("/")[2]
+    if name not in _OUR_NAMES or (name != "nvidia-cdi-hook" and words[:1] != ["hook"]):
+        return ""
+    return f"let shim do its work, by `ln -s {launcher} {path}`, or install it, or write the spec anew"
 
 
 def _runs(hook: Json, objections: dict[str, tuple[str, str]]) -> bool:

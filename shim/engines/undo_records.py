@@ -93,8 +93,8 @@ def directory() -> str:
     """The directory of this user's records: /var/lib/shim/engines, rootless `shim/engines` in $XDG_STATE_HOME."""
     if identity.is_rootful():
         return SYSTEM_DIRECTORY
-    home = os.environ.get("XDG_STATE_HOME", "")
-    return f"{home if home.startswith('/') else Path.home() / '.local/state'}/shim/engines"
+    home = identity.user_directory(b"XDG_STATE_HOME", ".local/state", dict(os.environb))
+    return f"{home or Path.home() / '.local/state'}/shim/engines"
 
 
 def every(host: Host) -> list[Record]:

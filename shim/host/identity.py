@@ -78,6 +78,26 @@ def mount_namespace() -> str:
         return ""
 
 
+def user_directory(variable: bytes, usual: str, environ: dict[bytes, bytes] | None = None) -> str:
+    """A directory of a user without root: the one that a variable names, else the usual one below $HOME.
+
+    Arguments:
+        variable: b"XDG_CONFIG_HOME" or b"XDG_STATE_HOME".
+        usual: where it is by default: ".config", ".local/state".
+        environ: the environment as bytes, for tests; the process's own when not given.
+    Returns:
+        its path, "" where neither variable has an absolute one: others do not count.
+
+    Source: XDG Base Directory Specification, "Environment variables".
+    """
+    variables = posix.environ if environ is None else environ
+    named = variables.get(variable, b"").decode("utf-8", "surrogateescape")
+    if named.startswith("/"):
+        return named
+    home = variables.get(b"HOME", b"").decode("utf-8", "surrogateescape")
+    return f"{home}/{usual}" if home.startswith("/") else ""
+
+
 def short_name(text: str) -> str:
     """What a file in there is called after a text: 16 hexadecimal digits. The launcher computes the same.
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import posix
 
 from shim.host.file_identity import identity
-from shim.host.identity import is_our_file, is_ours
+from shim.host.identity import is_our_file, is_ours, user_directory
 from shim.host.trust import Trust
 
 TYPE_CHECKING = False
@@ -77,18 +77,14 @@ def version_text(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def user_file(state_home: str, home: str) -> str:
-    """The record of a user without root, "" when neither variable names an absolute path.
+def user_file(environ: dict[bytes, bytes] | None = None) -> str:
+    """The record of a user without root, "" when no variable names an absolute path.
 
     Arguments:
-        state_home: value of XDG_STATE_HOME, "" when it is not set.
-        home: value of HOME.
+        environ: the environment as bytes; the process's own when not given.
     """
-    if not state_home.startswith("/"):
-        if not home.startswith("/"):
-            return ""
-        state_home = f"{home}/.local/state"
-    return f"{state_home}/shim/podman-programs"
+    home = user_directory(b"XDG_STATE_HOME", ".local/state", environ)
+    return f"{home}/shim/podman-programs" if home else ""
 
 
 def records(*, rootful: bool, environ: dict[bytes, bytes] | None = None) -> tuple[str, ...]:
@@ -100,11 +96,7 @@ def records(*, rootful: bool, environ: dict[bytes, bytes] | None = None) -> tupl
     """
     if rootful:
         return (SYSTEM_FILE,)
-    variables = posix.environ if environ is None else environ
-    state_home, home = (
-        variables.get(name, b"").decode("utf-8", "surrogateescape") for name in (b"XDG_STATE_HOME", b"HOME")
-    )
-    own = user_file(state_home, home)
+    own = user_file(environ)
     return (own, SYSTEM_FILE) if own else (SYSTEM_FILE,)
 
 

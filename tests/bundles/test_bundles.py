@@ -19,7 +19,8 @@ pytestmark = pytest.mark.engine
 
 def _run(bundles: Path, name: str) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SHIM_")}
-    command = [sys.executable, str(bundles / "run.py"), name]
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"  # for copies of the directory
+    command = [str(bundles / "run.py"), name]  # a program: it had neither the mode nor a first line for that
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
 
 

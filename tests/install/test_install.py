@@ -29,6 +29,10 @@ OUTSIDE = {
     "usr/local/bin/shim-runc": "-> shim",
     "usr/local/lib/shim/launch": "644",
     "usr/local/share/bash-completion/completions/shim": "644",
+    **{
+        f"usr/local/share/doc/cdi-shim/{name}.md": "644"
+        for name in ("configuration", "create", "deviations", "engines", "findings")
+    },
     "usr/local/share/fish/vendor_completions.d/shim.fish": "644",
     "usr/local/share/man/man1/shim.1": "644",
     "usr/local/share/zsh/site-functions/_shim": "644",
@@ -133,7 +137,7 @@ def test_running_leaves_no_file_in_it(installed: Machine) -> None:
 def test_the_shells_complete(installed: Machine) -> None:
     script = """
     source /usr/local/share/bash-completion/completions/shim && complete -p shim
-    COMP_WORDS="shim cdi li" COMP_CWORD=2 _SHIM_COMPLETE=bash_complete /usr/local/bin/shim
+    SHIM_LINE="shim cdi li" _SHIM_COMPLETE=bash_complete /usr/local/bin/shim
     """
     assert "list" in installed.run("bash", "-c", script, user=USER).ok()
     for path in ("zsh/site-functions/_shim", "fish/vendor_completions.d/shim.fish"):
@@ -145,6 +149,16 @@ def test_the_manual_has_every_command(installed: Machine) -> None:
     for command in ("shim version", "shim cdi list", "shim cdi validate", "shim cdi inject"):
         assert f"\n.SS {command} " in manual
     assert "\\-\\-spec\\-dir" in manual
+    for part in ("ENVIRONMENT", "FILES"):  # neither was there, though five variables count
+        assert f"\n.SH {part}\n" in manual
+
+
+def test_d10_the_documents_for_users_are_installed_and_help_has_the_findings(installed: Machine) -> None:
+    """Messages named ids and keys, and the documents that say what they mean lay in the repository."""
+    for name in ("configuration", "findings"):
+        text = installed.run("cat", f"/usr/local/share/doc/cdi-shim/{name}.md").ok()
+        assert text == (TOP / f"docs/{name}.md").read_text()
+    assert "No spec serves the name." in installed.run("/usr/local/bin/shim", "help", "DEVICE_UNKNOWN").ok()
 
 
 # --- installed again ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from those of the command line. So the create path lets annotations of a podman 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
@@ -118,7 +119,7 @@ def _files(host: Host) -> tuple[str, ...]:
     """The records that count for the calling user, first the one that configure writes."""
     if identity.is_rootful() and not host.user:
         return (podman_programs.SYSTEM_FILE,)
-    own = podman_programs.user_file(host.environment.get("XDG_STATE_HOME", ""), host.environment.get("HOME", ""))
+    own = podman_programs.user_file({os.fsencode(k): os.fsencode(v) for k, v in host.environment.items()})
     return (own, podman_programs.SYSTEM_FILE) if own else (podman_programs.SYSTEM_FILE,)
 
 

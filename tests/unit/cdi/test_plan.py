@@ -215,6 +215,25 @@ def test_a_conflict_names_the_files(tmp_path: Path) -> None:
     assert f"{G0} is defined by {tmp_path}/a.json and by {tmp_path}/b.json, so none" in _said([G0], tmp_path)
 
 
+def test_b23_devices_in_conflict_are_one_finding_for_the_files_that_define_them(tmp_path: Path) -> None:
+    """Two generations of the spec of 8 GPUs, all asked for: each of the eight had a finding with both paths."""
+    names = [str(number) for number in range(8)]
+    put(tmp_path / "a.json", *names)
+    put(tmp_path / "b.json", *names)
+    put(tmp_path / "c.json", "8")
+    put(tmp_path / "d.json", "8")
+    asked = [f"acme.example/gpu={name}" for name in (*names, "8", "9")]
+    with pytest.raises(plan.UnresolvedError) as caught:
+        plan.make(asked, directories.read([str(tmp_path)]))
+    files = f"{tmp_path}/a.json and by {tmp_path}/b.json"
+    assert [(finding.id, finding.text.partition(", so")[0]) for finding in caught.value.findings] == [
+        ("SPEC_CONFLICT", f"devices {', '.join(asked[:3])} and 5 more are defined by {files}"),
+        ("SPEC_CONFLICT", f"device {asked[8]} is defined by {tmp_path}/c.json and by {tmp_path}/d.json"),
+        ("DEVICE_UNKNOWN", caught.value.findings[2].text),
+    ]
+    assert caught.value.names == asked
+
+
 def test_a_host_without_any_spec_is_told_so(tmp_path: Path) -> None:
     said = _said([G0], tmp_path / "none")
     assert f"searched {tmp_path}/none (missing)" in said

@@ -197,5 +197,51 @@ def test_default_says_where_it_cannot_be_written(shim: Any) -> None:
     assert "CONFIG_WRITE" in done.stderr
 
 
+def test_d7_a_draft_is_checked_wherever_it_lies(shim: Any, tmp_path: Path) -> None:
+    """Below /tmp, or in a home, it was not trusted, and no word was said of its content."""
+    draft = _write(tmp_path / "draft/config.toml", '[cdi]\ndefault-kind = "a.b/c"\n')
+    done = shim("show", draft)
+    assert done.returncode == 0
+    assert '"a.b/c"' in done.stdout
+    assert f"{draft}: it would not count there: /tmp can be written by everybody" in done.stderr
+    draft.write_text("[sources]\nmounts = true\n")
+    done = shim("show", draft)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"ERROR SETTINGS: {draft}:2: ")
+
+
+def test_d7_a_missing_file_and_one_that_is_not_trusted_are_told_apart(shim: Any, file: Path) -> None:
+    missing = shim("show", file).stderr
+    _write(file, "").chmod(0o666)
+    untrusted = shim("show", file).stderr
+    assert [text.split()[1] for text in (missing, untrusted)] == ["SETTINGS:", "SETTINGS_UNTRUSTED:"]
+    assert missing.splitlines()[1] != untrusted.splitlines()[1]
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CONFIG_HOME"])
+def test_d7_a_user_s_own_file_is_written_where_it_counts(launcher: Path, trusted_path: Path, variable: str) -> None:
+    """`--write` without XDG_CONFIG_HOME, or before the directory was there, went to /etc."""
+    trusted_path.chmod(0o755)
+    home = trusted_path / "home"
+    home.mkdir()
+    os.chown(home, 4242, 4242)
+    below = ".config/shim/config.toml" if variable == "HOME" else "shim/config.toml"
+    user: list[str | Path] = [
+        "setpriv",
+        "--reuid=4242",
+        "--regid=4242",
+        "--clear-groups",
+        "env",
+        "-i",
+        f"{variable}={home}",
+    ]
+    for words in (("default", "--write"), ("show",)):
+        done = subprocess.run([*user, launcher, "config", *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert (home / below).is_file()
+    shown = subprocess.check_output([*user, launcher, "config", "show", "-o", "json"], text=True)
+    assert json.loads(shown)["file"] == str(home / below)
+
+
 def test_write_and_to_exclude_each_other(shim: Any) -> None:
     assert shim("default", "--write", "--to", "x").returncode == 2

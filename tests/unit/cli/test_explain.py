@@ -369,6 +369,61 @@ def test_a_container_without_a_record_is_said_to_have_none(scene: Scene) -> None
     assert "shim has injected nothing" in done.stderr
 
 
+def test_b23_an_unknown_name_in_two_keys_is_one_finding(scene: Scene) -> None:
+    scene.write({"cdi.k8s.io/a": f"{KIND}=7", "cdi.k8s.io/b": f"{KIND}=7"})
+    found = scene.explain()
+    assert [finding["id"] for finding in found["findings"]] == ["DEVICE_UNKNOWN"]
+
+
+NAMES: dict[str, dict[str, str]] = {
+    "containerd": {
+        "io.kubernetes.cri.sandbox-namespace": "prod",
+        "io.kubernetes.cri.sandbox-name": "web",
+        "io.kubernetes.cri.container-name": "app",
+    },
+    "CRI-O": {
+        "io.kubernetes.pod.namespace": "prod",
+        "io.kubernetes.pod.name": "web",
+        "io.kubernetes.container.name": "app",
+    },
+}
+
+
+@pytest.mark.parametrize("annotations", NAMES.values(), ids=NAMES.keys())
+def test_d8_a_container_is_found_by_the_name_that_a_cri_engine_gives_it(
+    scene: Scene, annotations: dict[str, str]
+) -> None:
+    """Only ids were taken, which nobody knows by heart."""
+    scene.write({**ASKING, **annotations}, env=("CRI_O_EXTERNAL=1",) if "io.kubernetes.pod.name" in annotations else ())
+    assert scene.create().returncode == 0
+    for name in ("app", "web/app", "prod/web/app"):
+        assert json.loads(scene.run(name, "-o", "json").stdout)["id"] == scene.id
+    for name in ("pp", "prod/app", "web", "prod"):
+        assert "RECORD_MISSING" in scene.run(name).stderr
+    scene.create("shim-crun")
+    done = scene.run("app")
+    assert done.returncode == 1
+    assert f"{scene.id} (prod/web/app, --name shim-crun --root '/r')" in done.stderr
+
+
+def test_d8_the_containers_with_a_record_are_listed(scene: Scene) -> None:
+    scene.write({**ASKING, **NAMES["containerd"]})
+    scene.create()
+    done = scene.run("--list")
+    assert done.returncode == 0, done.stderr
+    (row,) = [line.split() for line in done.stdout.splitlines() if line.startswith(scene.id)]
+    assert row == [scene.id, "prod/web/app", f"{KIND}=0"]
+    (entry,) = [one for one in json.loads(scene.run("--list", "-o", "json").stdout) if one["id"] == scene.id]
+    assert (entry["label"], entry["holds"], list(entry["wanted"])) == ("prod/web/app", True, [f"{KIND}=0"])
+    assert scene.run("--list", scene.id).returncode == 2
+
+
+def test_d8_a_name_of_docker_is_no_id_and_the_way_to_it_is_told(scene: Scene) -> None:
+    done = scene.run("sleepy_turing")
+    assert "docker inspect -f '{{.Id}}' NAME" in done.stderr
+    assert "shim explain --list" in done.stderr
+
+
 def test_records_that_are_none_are_passed_over(scene: Scene) -> None:
     scene.write(ASKING)
     scene.create()

@@ -31,7 +31,8 @@ import os, sys
 sys.path.insert(0, sys.argv[1])
 from shim.config import location  # while the modules can be read: a clone may lie in a directory of root's alone
 os.setgroups([]); os.setgid(4242); os.setuid(4242)
-print(*location.candidates({b"XDG_CONFIG_HOME": sys.argv[2].encode()}))
+variable, path = sys.argv[2].encode().split(b"=")
+print(*location.candidates({variable: path}))
 """
 
 
@@ -44,10 +45,22 @@ def test_rootless_the_directory_of_the_caller_comes_first_if_it_is_his(
     own.mkdir(mode=0o755)
     os.chown(own, owner, owner)
     (own / "config.toml").touch()
-    command = ["/usr/bin/python3", "-I", "-S", "-B", "-c", ROOTLESS, str(modules), str(trusted_path)]
+    variable = f"XDG_CONFIG_HOME={trusted_path}"
+    command = ["/usr/bin/python3", "-I", "-S", "-B", "-c", ROOTLESS, str(modules), variable]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     mine = (f"{own}/config.toml",) if counts else ()
     assert tuple(done.stdout.split()) == mine + SYSTEM
+
+
+def test_d7_a_user_s_own_file_needs_no_variable_but_home(trusted_path: Path, modules: Path) -> None:
+    """~/.config is what everybody has; XDG_CONFIG_HOME is hardly ever set, and podman hands it to no runtime."""
+    trusted_path.chmod(0o755)
+    own = trusted_path / ".config/shim"
+    own.mkdir(parents=True)
+    os.chown(own, ALICE, ALICE)
+    command = ["/usr/bin/python3", "-I", "-S", "-B", "-c", ROOTLESS, str(modules), f"HOME={trusted_path}"]
+    assert subprocess.check_output(command, text=True).split() == [f"{own}/config.toml", *SYSTEM]
+    assert location.candidates({b"HOME": bytes(trusted_path)}) == SYSTEM, "root has none"
 
 
 def test_create_loads_no_toml_without_a_file(modules: Path) -> None:

@@ -144,6 +144,21 @@ def test_the_directory_of_a_user_s_log_is_made_with_its_first_line(
     assert len(_lines(tmp_path / "shim/log")) == 2
 
 
+def test_d7_without_root_the_log_needs_no_variable_but_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without XDG_STATE_HOME, which hardly anybody sets, there was no log."""
+    home = {b"HOME": bytes(tmp_path)}
+    assert log.find(False, home) == f"{tmp_path}/.local/state/shim/log"
+    assert os.listdir(tmp_path) == []
+    monkeypatch.delitem(posix.environ, b"XDG_STATE_HOME", raising=False)
+    monkeypatch.setitem(posix.environ, b"HOME", bytes(tmp_path))
+    for _ in range(2):
+        log.append(_call(), _outcome(None), rootful=False)
+    assert len(_lines(tmp_path / ".local/state/shim/log")) == 2
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_dir()} == {0o700}
+    tmp_path.chmod(0o777)
+    assert log.find(False, {b"HOME": bytes(tmp_path / "other")}) == "", "others could make it first"
+
+
 def test_a_state_directory_that_is_not_ours_is_not_used(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     assert log.find(False, {b"XDG_STATE_HOME": bytes(tmp_path)}) == ""

@@ -97,6 +97,29 @@ def test_requests_beyond_any_use_are_refused(names: list[str], told: str) -> Non
     assert ("shorter name" in caught.value.findings[0].remedy) == (len(names) == 1), "fewer devices do not shorten one"
 
 
+@pytest.mark.parametrize(("annotations", "devices"), [(ASKED["one name"][0], ()), ({}, ("0",))])
+def test_d11_an_unknown_option_has_the_remedy_of_the_way_in_which_was_asked(
+    annotations: dict[str, str], devices: tuple[str, ...]
+) -> None:
+    """Who asked by annotation was to put --device behind the verb."""
+    text = json.dumps({"annotations": annotations})
+    words = [
+        "low=/bin/runc",
+        "name=shim",
+        "self=/bin/shim",
+        "verb=create",
+        "bundle=/b",
+        "unknown=--new",
+        *(f"device={device}" for device in devices),
+        "--",
+    ]
+    question = Question(Invocation(words), Input(text.encode()), rootful=True)
+    with pytest.raises(CdiError) as caught:
+        request.check(question, _ask(annotations, *devices))
+    assert caught.value.findings[0].id == "OPTION_UNKNOWN"
+    assert ("--device" in caught.value.findings[0].remedy) == bool(devices)
+
+
 # --- config.json ----------------------------------------------------------------------------------------------------
 
 BAD_CWDS = {

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shim.base.findings import Finding
 from shim.cdi.plan import Plan
 from shim.create import rules
 from shim.create.world import World
@@ -29,9 +30,14 @@ def _impose(edits: dict[str, Any], launcher: str = LAUNCHER) -> Plan:
     return imposed
 
 
-def _refusal(edits: dict[str, Any]) -> tuple[str, str]:
+def _refused(edits: dict[str, Any]) -> Finding:
     _, [finding] = rules.impose(_plan(edits), LAUNCHER, World(), rootful=True, user=0)
     assert finding.path == SPEC
+    return finding
+
+
+def _refusal(edits: dict[str, Any]) -> tuple[str, str]:
+    finding = _refused(edits)
     return finding.id, str(finding)
 
 
@@ -287,6 +293,25 @@ def test_a_program_that_is_missing_or_none_is_told_so(trusted_path: Path) -> Non
         assert finding == "HOOK_MISSING"
         assert told in text
         assert "no such file" not in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("path", "args", "is_ours"),
+    [
+        ("/usr/no/nvidia-cdi-hook", ["nvidia-cdi-hook", "create-symlinks"], True),
+        ("/usr/no/nvidia-ctk", ["nvidia-ctk", "hook", "update-ldcache"], True),
+        ("/usr/no/shim", ["shim", "hook", "update-ldcache"], True),
+        ("/usr/no/nvidia-ctk", ["nvidia-ctk", "system"], False),
+        ("/usr/no/vendor-hook", ["vendor-hook", "create-symlinks"], False),
+    ],
+)
+def test_d4_a_missing_program_whose_work_is_ours_has_a_link_as_its_remedy(
+    path: str, args: list[str], is_ours: bool
+) -> None:
+    """Specs of NVIDIA's toolkit on a machine without it were to be written anew, by the toolkit that is not there."""
+    refusal = _refused({"hooks": [_hook(path=path, args=args)]})
+    assert refusal.id == "HOOK_MISSING"
+    assert (f"ln -s {LAUNCHER} {path}" in refusal.remedy) == is_ours
 
 
 def test_the_plan_that_was_given_stays_as_it_is() -> None:

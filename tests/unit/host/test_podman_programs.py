@@ -180,7 +180,7 @@ def test_without_root_ones_own_record_counts_before_the_systems() -> None:
     ],
 )
 def test_where_a_user_has_it(state_home: str, home: str, file: str) -> None:
-    assert user_file(state_home, home) == file
+    assert user_file({b"XDG_STATE_HOME": state_home.encode(), b"HOME": home.encode()}) == file
 
 
 def test_reading_loads_nothing_that_costs() -> None:

@@ -501,6 +501,22 @@ def test_the_users_own_configuration_counts_for_the_rootless(clean: World, tmp_p
     assert not needles_hold(clean, home, rootless=True), "without a run directory there are no needles"
 
 
+def test_d7_the_users_own_configuration_is_below_home_where_no_variable_says_otherwise(
+    clean: World, tmp_path: Path
+) -> None:
+    """The launcher must look where Python does, or a source that the file switches on is not searched for."""
+    clean.put(SYSTEM)
+    own = tmp_path / ".config/shim/config.toml"
+    home = [b"HOME=" + os.fsencode(tmp_path), b"XDG_RUNTIME_DIR=/run/user"]
+    configured(clean, "needles", SYSTEM, VENDOR)
+    assert needles_hold(clean, home, rootless=True), "there is no such directory yet"
+    own.parent.mkdir(parents=True)
+    assert not needles_hold(clean, home, rootless=True)
+    configured(clean, file_name(str(own)), str(own), SYSTEM, VENDOR)
+    assert needles_hold(clean, home, rootless=True)
+    assert not needles_hold(clean, home) or identity.is_rootful(), "it is nothing to the host's root"
+
+
 def test_a_directory_of_somebody_else_is_not_the_users_own(clean: World, tmp_path: Path) -> None:
     (tmp_path / "shim").mkdir()
     (tmp_path / "shim/config.toml").touch()

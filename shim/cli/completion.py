@@ -1,0 +1,168 @@
+"""`shim completion`, and what the shells offer: devices, kinds, files, containers, words of the low-level runtime.
+
+A shell runs shim with _SHIM_COMPLETE set, and click answers with words for the place where the cursor is. What stands
+here is what click leaves open: which words are files, which are devices of the specs, and bash, which takes `=` and `:`
+for ends of words, so that VENDOR/CLASS=NAME is three of its words.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class, split_arg_string
+
+from shim.base.findings import TABLE, CdiError
+from shim.create import record_files, record_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from shim.cdi.types import Served
+
+    Items = list[CompletionItem[str]]
+    Complete = Callable[[click.Context, click.Parameter, str], Items]
+
+VARIABLE = "_SHIM_COMPLETE"  # set by the scripts below; click reads it
+_SHELLS = ("bash", "zsh", "fish")
+WITH_DEVICES = ("create", "run")  # verbs of runc and crun, to which shim adds --device
+_OF_BUNDLE = (*WITH_DEVICES, "restore", "spec")  # verbs with an option --bundle
+_OTHERS = "checkpoint delete events exec features kill list mounts pause ps restore resume spec start state update"
+VERBS = (*WITH_DEVICES, *_OTHERS.split())
+
+# Readline's word ends behind the last `=` or `:`, and what is offered replaces that word alone.
+_BASH = """\
+%(complete_func)s() {
+    local IFS=$'\\n' line="${COMP_LINE:0:COMP_POINT}" type value before
+    before="${line##*[[:space:]]}"
+    before="${before%%"${before##*[=:]}"}"
+    [[ $before == -*=* ]] && before="${before#*=}"
+    [[ $COMP_WORDBREAKS == *=* ]] || before=""
+    while IFS=',' read -r type value; do
+        case $type in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain) COMPREPLY+=("${value#"$before"}") ;;
+        esac
+    done < <(SHIM_LINE="$line" %(complete_var)s=bash_complete "$1")
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+class _Bash(BashComplete):
+    """bash, with the line itself in the place of the words that it makes of it."""
+
+    source_template = _BASH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ.get("SHIM_LINE", "")
+        words = split_arg_string(line)
+        incomplete = words.pop() if words and not line[-1:].isspace() else ""
+        return words[1:], incomplete
+
+    def source(self) -> str:
+        return self.source_template % self.source_vars()  # bash itself is not asked for its version
+
+
+add_completion_class(_Bash)
+
+
+def source(command: click.Command, shell: str) -> str:
+    """The script that a shell reads for completion.
+
+    Arguments:
+        command: the command line.
+        shell: one of bash, zsh, fish.
+    """
+    kind = click.shell_completion.get_completion_class(shell)
+    if kind is None:
+        raise ValueError(f"there is no completion for {shell}")
+    return kind(command, {}, "shim", VARIABLE).source()
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script by which a shell completes commands, options, devices and files.
+
+    An installation has it in place already; this is for a shim in a directory of one's own.
+
+    \b
+    Examples:
+      source <(shim completion bash)
+      shim completion fish > ~/.config/fish/completions/shim.fish
+    """
+    click.echo(source(context.find_root().command, shell), nl=False)
+
+
+# --- what is offered --------------------------------------------------------------------------------------------------
+
+
+def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """Files and directories, by the shell itself."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def folders(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """Directories, by the shell itself."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def from_specs(words: Callable[[Served], Iterable[str]], read: Callable[[tuple[str, ...]], Served]) -> Complete:
+    """What specs have, those of --spec-dir where it is given.
+
+    Arguments:
+        words: names of a set of devices.
+        read: the devices of the directories named, or of the configuration.
+    """
+
+    def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+        try:
+            found = read(context.params.get("spec_dirs") or ())
+        except CdiError:  # a configuration with a fault: the command itself reports it
+            return []
+        return _beginning(words(found), incomplete)
+
+    return complete
+
+
+def containers(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """Ids of the containers that have a record."""
+    return _beginning((entry["id"] for entry in record_reader.entries(record_files.directory())), incomplete)
+
+
+def topics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+    """What `shim help` takes: commands, below the ones that are there already, and ids of findings."""
+    command: click.Command | None = context.find_root().command
+    for word in context.params.get("command") or ():
+        command = command.get_command(context, word) if isinstance(command, click.Group) else None
+    below = command.list_commands(context) if isinstance(command, click.Group) else []
+    ids = TABLE if not context.params.get("command") and incomplete[:1].isupper() else ()
+    return _beginning([*below, *ids], incomplete)
+
+
+def _beginning(words: Iterable[str], incomplete: str) -> Items:
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+class WithVerbs(click.Group):
+    """Our commands; for completion alone also the verbs of the low-level runtime, which the launcher passes on."""
+
+    devices: Complete | None = None
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command of a name; a verb has what shim adds to it."""
+        command = super().get_command(context, name)
+        if command is not None or not context.resilient_parsing or name not in VERBS:
+            return command
+        device = click.Option(["--device"], multiple=True, shell_complete=self.devices)
+        bundle = click.Option(["--bundle", "-b"], shell_complete=folders)
+        options = [device] * (name in WITH_DEVICES) + [bundle] * (name in _OF_BUNDLE)
+        return click.Command(name, params=[*options], context_settings={"ignore_unknown_options": True})
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> Items:
+        """Commands and verbs."""
+        return [*super().shell_complete(context, incomplete), *_beginning(VERBS if incomplete else (), incomplete)]
