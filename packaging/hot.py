@@ -5,7 +5,8 @@ files. So the build compiles them into one file that shim/__main__.py runs in pl
 code, and the lines that make modules of it. Docstrings and assertions go, as under -OO, and annotations too: nobody
 reads them there, and each costs a tuple at every start. The file begins with the magic number of the interpreter that
 wrote it and a hash of what follows (0.04 ms of a load of 0.7 ms): marshal trusts its input, and one flipped bit ended
-in SIGSEGV once in 60. With another interpreter, a damaged file or none, the modules are loaded as usual.
+in SIGSEGV once in 60. Then comes the length of the code that loads the rest. With another interpreter, a damaged file
+or none, the modules are loaded as usual.
 """
 
 from __future__ import annotations
@@ -62,11 +63,17 @@ MODULES = (
     "shim.start",
 )
 
-# Runs with sys, and TABLE: name -> path below the module directory, which is first in sys.path; is it a package; code.
-# The import system is not asked: it would spend more on each module than running it takes. All modules exist before the
-# first of them runs, and each runs behind those that it imports. So is _json loaded: searching for it through sys.path
-# takes twice as long as loading it.
+# Runs with sys, marshal, and hot: the file. Behind this code stands a table: name -> path below the module directory,
+# which is first in sys.path; is it a package; code. The collector is off before that is loaded: the process ends soon,
+# and what it makes is bounded by the size of config.json. The import system is not asked: it would spend more on each
+# module than running it takes. All modules exist before the first of them runs, and each runs behind those that it
+# imports. So is _json loaded: searching for it through sys.path takes twice as long as loading it.
 LOADER = """
+import gc
+
+gc.disable()
+TABLE = marshal.loads(hot[16 + int.from_bytes(hot[12:16], "little"):])
+
 def json_scanner():
     if "_json" in sys.builtin_module_names:
         return
@@ -117,6 +124,14 @@ class _Bare(ast.NodeTransformer):
         if node.value is None:
             return None
         return ast.copy_location(ast.Assign([node.target], self.visit(node.value)), node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        """`if TYPE_CHECKING:` is never true; its imports would be names and code of every module."""
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        """`TYPE_CHECKING = False` has no reader then."""
+        return None if ast.unparse(node) == "TYPE_CHECKING = False" else node
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
         """`from __future__ import annotations` costs the import of a module."""
@@ -169,7 +184,8 @@ def main() -> None:
     """Write the file."""
     top, output = map(Path, sys.argv[1:])
     loader = compile(LOADER, "hot", "exec", dont_inherit=True, optimize=2)
-    data = marshal.dumps((table(top), loader))
+    code = marshal.dumps(loader)
+    data = len(code).to_bytes(4, "little") + code + marshal.dumps(table(top))
     output.write_bytes(MAGIC_NUMBER + _imp.source_hash(0, data) + data)
 
 

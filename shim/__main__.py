@@ -13,8 +13,7 @@ except OSError:
     hot = b""
 try:
     if hot[:4] == MAGIC_NUMBER and hot[4:12] == source_hash(0, hot[12:]):  # marshal trusts its input
-        TABLE, loader = marshal.loads(hot[12:])
-        exec(loader)
+        exec(marshal.loads(hot[16:]))
     from shim import start
 
     start.main(sys.argv[1], sys.argv[2:])

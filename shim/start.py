@@ -5,7 +5,6 @@ shim/__main__.py has only what must come before any module, since it is compiled
 
 from __future__ import annotations
 
-import gc
 import sys
 
 from shim.base.execute import let_interrupts_through
@@ -24,8 +23,6 @@ def main(part: str, words: list[str]) -> None:
     if words[:1] == ["sigint=held"]:
         del words[0]
         let_interrupts_through()
-    if part == "create":
-        gc.disable()  # the process ends soon, and what it makes is bounded by the size of config.json
     module = PARTS.get(part, "shim.cli")
     __import__(module)
     sys.modules[module].main(words)

@@ -1,4 +1,4 @@
-"""Paths as text, and system errors as words. HOT: imports only `errno`.
+"""Paths as text, and system errors as words. HOT: imports nothing.
 
 Paths of a spec or a config.json belong to another machine's view (a container), so they are cleaned as text and never
 looked up. Errors are worded here once, because engines read our text: "no such file or directory" and "permission
@@ -7,40 +7,38 @@ denied" in an error turn a refused container into "command not found" (exit stat
 
 from __future__ import annotations
 
-import errno
-
 # In C: `problems` in native/report.c, for the launcher and the hooks; a test compares the two.
 _REASONS = {
-    errno.ENOENT: "it is missing",
-    errno.EACCES: "it is not accessible to this user",
-    errno.EPERM: "access is not allowed",
-    errno.ENOTDIR: "it is not a directory, or lies below a file",
-    errno.EISDIR: "it is a directory",
-    errno.ELOOP: "its links form a loop",
-    errno.ENAMETOOLONG: "the path is too long",
-    errno.ENXIO: "it is a socket, or a device without driver",
-    errno.EMFILE: "this process has no file descriptor left (EMFILE)",
-    errno.ENFILE: "the system has no file descriptor left (ENFILE)",
-    errno.ENOSPC: "the file system is full",
-    errno.EDQUOT: "the disk quota is used up",
-    errno.EROFS: "the file system is read-only",
-    errno.EEXIST: "it exists already",
-    errno.EIO: "the disk reports an error (EIO)",
-    errno.ENOEXEC: "it is not a program for this machine",
-    errno.E2BIG: "the command line and the environment are too long",
-    errno.EINVAL: "it cannot be the name of a file",  # Python's own, for a NUL in it
+    "ENOENT": "it is missing",
+    "EACCES": "it is not accessible to this user",
+    "EPERM": "access is not allowed",
+    "ENOTDIR": "it is not a directory, or lies below a file",
+    "EISDIR": "it is a directory",
+    "ELOOP": "its links form a loop",
+    "ENAMETOOLONG": "the path is too long",
+    "ENXIO": "it is a socket, or a device without driver",
+    "EMFILE": "this process has no file descriptor left (EMFILE)",
+    "ENFILE": "the system has no file descriptor left (ENFILE)",
+    "ENOSPC": "the file system is full",
+    "EDQUOT": "the disk quota is used up",
+    "EROFS": "the file system is read-only",
+    "EEXIST": "it exists already",
+    "EIO": "the disk reports an error (EIO)",
+    "ENOEXEC": "it is not a program for this machine",
+    "E2BIG": "the command line and the environment are too long",
+    "EINVAL": "it cannot be the name of a file",  # Python's own, for a NUL in it
 }
 
 
 def reason(error: OSError | ValueError) -> str:
     """What went wrong, a clause of its own: "it is missing", "its links form a loop"."""
+    import errno  # late: its numbers take a tenth of a millisecond
+
     number = error.errno if isinstance(error, OSError) else errno.EINVAL
     if number is None:
         return str(error)  # not the system's, and worded where it was raised
-    if number in _REASONS:
-        return _REASONS[number]
     name = errno.errorcode.get(number, "an unnamed system error")
-    return f"the system refuses it ({name})"
+    return _REASONS.get(name, f"the system refuses it ({name})")
 
 
 def unexpected(error: Exception) -> str:

@@ -11,7 +11,6 @@ for the lock.
 
 from __future__ import annotations
 
-import errno
 import posix
 
 from shim.base import fastjson
@@ -110,6 +109,8 @@ class Bundle:
             try:
                 return posix.open(self.path, _READ | posix.O_NOFOLLOW)
             except OSError as error:
+                import errno  # late, as in shim.base.paths
+
                 if error.errno != errno.ELOOP:
                     raise
                 self.unsure = "config.json is a symbolic link, and only the bundle's own file is edited"

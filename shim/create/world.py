@@ -22,7 +22,6 @@ from files is left for the next create by `save`, which is no part of a decision
 
 from __future__ import annotations
 
-import errno
 import posix
 
 from shim.base.findings import CdiError, internal
@@ -49,7 +48,6 @@ _MAX_READ = 64 * 1024  # bytes of a small file
 _MAX_CONTENT = 4 * 1024 * 1024  # bytes: the longest command line or environment of a process (execve(2))
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 _EINVAL = 22
-_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 class World:
@@ -295,8 +293,12 @@ def _is_missing(path: str) -> bool:
     """Not its status: what is mounted may change all the time, and a decision must not hang on that."""
     try:
         posix.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
     except OSError as error:
-        return error.errno in _NOWHERE
+        import errno  # late, as in shim.base.paths
+
+        return error.errno == errno.ELOOP
     return False
 
 

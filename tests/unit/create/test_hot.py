@@ -32,7 +32,8 @@ def builder() -> ModuleType:
 def _table(modules: Path) -> dict[str, tuple[str, bool, CodeType]]:
     data = (modules / "shim" / "hot").read_bytes()
     assert data.startswith(importlib.util.MAGIC_NUMBER)
-    table: dict[str, tuple[str, bool, CodeType]] = marshal.loads(data[12:])[0]
+    end = 16 + int.from_bytes(data[12:16], "little")
+    table: dict[str, tuple[str, bool, CodeType]] = marshal.loads(data[end:])
     return table
 
 
@@ -63,8 +64,8 @@ import marshal, sys
 sys.path.insert(0, sys.argv[1])
 if sys.argv[2] == "hot":
     with open(f"{sys.path[0]}/shim/hot", "rb") as file:
-        TABLE, loader = marshal.loads(file.read()[12:])
-    exec(loader)
+        hot = file.read()
+    exec(marshal.loads(hot[16:]))
 import shim.create, shim.host.trust, shim.start
 from shim.cdi import directories
 ours = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "shim"}
@@ -87,6 +88,9 @@ def test_code_without_annotations_and_docstrings_does_the_same(builder: ModuleTy
 """A docstring."""
 from __future__ import annotations
 from posix import getpid
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nowhere import nothing
 class A:
     """Another."""
     __slots__ = ("x",)
@@ -103,6 +107,7 @@ class A:
     assert a.f(1, "2", 3, d=4, g=5) == (1, "2", (3,), 4, {"g": 5}, [])
     assert (found["A"].z, found["A"].__doc__, found["A"].f.__doc__, found["A"].f.__annotations__) == (3, None, None, {})
     assert callable(found["getpid"])
+    assert "TYPE_CHECKING" not in found
 
 
 DAMAGE = {

@@ -19,7 +19,7 @@ import pytest
 HOT_FILE: tuple[str, ...] = runpy.run_path(str(Path(__file__).parents[3] / "packaging/hot.py"))["MODULES"]
 # What every create needs, as the build has it. The interpreter's own (sys, io, encodings …) are taken off by comparison
 # with a bare start. Trust is in the file since most specs have hooks, and is loaded where a plan has one.
-HOT = {"_json", "errno", "gc", *HOT_FILE} - {"shim.host.trust"}
+HOT = {"_json", *HOT_FILE} - {"shim.host.trust"}
 # What a missing or stale index adds. A spec in YAML adds PyYAML with all that it drags in: hence the index.
 SPEC_READER = {
     "math",  # builtin
@@ -39,6 +39,7 @@ SPEC_READER = {
 # What a plan with a hook of ours adds: the C core. All hooks: whose programs are trusted.
 FOLDING = {
     "_cffi_backend",
+    "errno",
     "shim.create.fold",
     "shim.create.hook_entries",
     "shim.create.known_hooks",

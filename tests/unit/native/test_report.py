@@ -75,7 +75,7 @@ def test_no_reason_has_the_words_that_engines_look_for(error: int) -> None:
 
 def test_c_and_python_have_the_same_words_for_what_the_system_refuses() -> None:
     """One was told "this user is not allowed to" by the launcher and "it is not accessible to this user" by create."""
-    in_python = {error: words for error, words in paths._REASONS.items() if error != errno.EINVAL}
+    in_python = {getattr(errno, name): words for name, words in paths._REASONS.items() if name != "EINVAL"}
     in_c = {error: ffi.string(lib.problem(error)).decode() for error in errno.errorcode}
     assert {error: in_c[error] for error in in_python} == in_python
     others = {error: words for error, words in in_c.items() if error not in in_python}
