@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 SHIM = str(Path(sys.executable).parent / "shim")
 
@@ -37,21 +38,33 @@ def measure(commands: dict[str, Callable[[], float]], rounds: int) -> Taken:
     return taken
 
 
-def ratio(taken: Taken, one: str, two: str) -> str:
-    """How often two goes into one: by the medians, and by the smallest in parentheses."""
-    medians = statistics.median(taken[one]) / statistics.median(taken[two])
-    return f"{medians:7.2f} ({min(taken[one]) / min(taken[two]):.2f})"
+class Figure(NamedTuple):
+    """A ratio: its median over the rounds, and between which values eight of ten rounds lie."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} ({self.low:.2f}-{self.high:.2f})"
+
+
+def ratio(taken: Taken, one: str, two: str) -> Figure:
+    """How often two goes into one: the medians, and the spread of the first against the median of the second."""
+    unit = statistics.median(taken[two])
+    tenths = statistics.quantiles(taken[one], n=10, method="inclusive")
+    return Figure(statistics.median(taken[one]) / unit, tenths[0] / unit, tenths[-1] / unit)
 
 
 def show(taken: Taken) -> None:
     """One line a figure: milliseconds, and ratios to T and to P."""
-    print(f"{'':44} {'ms':>7} {'to T (min)':>15} {'to P (min)':>15}")
+    print(f"{'':46} {'ms':>7} {'to T (8 of 10)':>24} {'to P (8 of 10)':>20}")
     for name, times in taken.items():
-        to_t, to_p = ratio(taken, name, "T"), ratio(taken, name, "P")
-        print(f"{name:44} {statistics.median(times) * 1000:7.2f} {to_t:>15} {to_p:>15}")
+        to_t, to_p = str(ratio(taken, name, "T")), str(ratio(taken, name, "P"))
+        print(f"{name:46} {statistics.median(times) * 1000:7.2f} {to_t:>24} {to_p:>20}")
 
 
 def compare(taken: Taken, pairs: list[tuple[str, str]]) -> None:
     """One line a comparison: the first in units of the second."""
     for one, two in pairs:
-        print(f"{ratio(taken, one, two):>15}  {one} / {two}")
+        print(f"{ratio(taken, one, two)!s:>22}  {one} / {two}")

@@ -34,43 +34,75 @@ EDITED = "runc with the same edits and hooks"
 WITH = "shim with a device, create and hook"
 FOLDED = "shim with a device, hook folded"
 WITHOUT = "shim, nothing asked"
+SIX = "runc, six small hook programs and ldconfig -r"
 
 SHIM = "/etc/shim/venv/bin/shim"  # a path that belongs to root, as hooks of specs must
 FOLDS = "fold" in Settings.__slots__
 
-COMPARED = [(WITH, BARE), (WITH, EDITED), (WITHOUT, BARE), *([(FOLDED, BARE), (FOLDED, WITH)] if FOLDS else [])]
+COMPARED = [
+    (WITH, BARE),
+    (WITH, EDITED),
+    (WITH, SIX),
+    (SIX, BARE),
+    (WITHOUT, BARE),
+    *([(FOLDED, BARE), (FOLDED, WITH)] if FOLDS else []),
+]
+
+
+def make_libraries(directory: Path) -> list[str]:
+    """The driver's libraries in a new directory; their names."""
+    directory.mkdir()
+    for soname in LIBRARIES:
+        (directory / f"{soname}.550.1").write_bytes(library(soname, needed=("libc.so.6",), padding=50_000))
+    return sorted(file.name for file in directory.iterdir())
+
+
+def driver_edits(libraries: list[str], nodes: str, shim: str) -> dict[str, Any]:
+    """What the spec of the driver adds to a container.
+
+    Arguments:
+        libraries: their paths on the host.
+        nodes: the directory of the nodes on the host.
+        shim: the launcher, which is the hook.
+    """
+    mounts = [
+        {
+            "hostPath": path,
+            "containerPath": f"/usr/lib/{Path(path).name}",
+            "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"],
+        }
+        for path in libraries
+    ]
+    words = ["create-symlinks", "update-ldcache", "disable-device-node-modification", "update-application-profile"]
+    links = ["--link", "libdriver1.so.1::/usr/lib/libdriver1.so", "--folder", "/usr/lib"]
+    return {
+        "env": ["BENCH=1"],
+        "deviceNodes": [{"path": f"/dev/gpu{i}", "hostPath": f"{nodes}/gpu{i}"} for i in range(NODES)],
+        "mounts": mounts,
+        "hooks": [{"hookName": "createContainer", "path": shim, "args": ["shim", "hook", *words, *links]}],
+    }
 
 
 def make_driver(directory: Path) -> dict[str, Any]:
     """The host's part of the device, and its spec."""
-    driver = directory / "driver"
-    driver.mkdir()
-    for soname in LIBRARIES:
-        (driver / f"{soname}.550.1").write_bytes(library(soname, needed=("libc.so.6",), padding=50_000))
+    libraries = make_libraries(directory / "driver")
     nodes = Path("/run/bench-nodes")
     nodes.mkdir()
     for number in range(NODES):
         os.mknod(nodes / f"gpu{number}", 0o20666, os.makedev(1, 5))
     Path("/etc/shim/venv").mkdir()
     subprocess.run(["mount", "--bind", sys.prefix, "/etc/shim/venv"], check=True)
-    mounts = [
-        {
-            "hostPath": str(file),
-            "containerPath": f"/usr/lib/{file.name}",
-            "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"],
-        }
-        for file in sorted(driver.iterdir())
-    ]
-    words = ["create-symlinks", "update-ldcache", "disable-device-node-modification", "update-application-profile"]
-    links = ["--link", "libdriver1.so.1::/usr/lib/libdriver1.so", "--folder", "/usr/lib"]
-    hook = {"hookName": "createContainer", "path": SHIM, "args": ["shim", "hook", *words, *links]}
-    edits = {
-        "env": ["BENCH=1"],
-        "deviceNodes": [{"path": f"/dev/gpu{i}", "hostPath": f"{nodes}/gpu{i}"} for i in range(NODES)],
-        "mounts": mounts,
-        "hooks": [hook],
-    }
+    edits = driver_edits([f"{directory}/driver/{name}" for name in libraries], str(nodes), SHIM)
     return {"cdiVersion": "0.6.0", "kind": KIND, "devices": [{"name": "all", "containerEdits": edits}]}
+
+
+def put_six(file: Path, program: str) -> None:
+    """Exchange the hook of a config.json for six small programs and ldconfig, as a chain of single hooks costs."""
+    config = json.loads(file.read_bytes())
+    small = [{"path": program, "args": ["hook"]}] * 6
+    ldconfig = {"path": "/sbin/ldconfig", "args": ["ldconfig", "-r", str(file.parent / "rootfs")]}
+    config["hooks"] = {"createContainer": [*small, ldconfig]}
+    file.write_text(json.dumps(config))
 
 
 def make_config(runc: str, bundle: Path) -> dict[str, Any]:
@@ -97,7 +129,7 @@ def commands(directory: Path) -> Iterator[dict[str, Callable[[], float]]]:
         Path(f"/etc/shim/{fold}.toml").write_text(f'[hooks]\nfold = "{fold}"\n')
 
     def whole(
-        name: str, program: str, *, asks: bool = True, edited: bool = False, fold: str = "off"
+        name: str, program: str, *, asks: bool = True, edited: bool = False, six: str = "", fold: str = "off"
     ) -> Callable[[], float]:
         bundle = directory / name
         bundle.mkdir()
@@ -110,6 +142,8 @@ def commands(directory: Path) -> Iterator[dict[str, Callable[[], float]]]:
         if edited:
             spawn(SHIM, *root, "create", "--bundle", str(bundle), name, env=env)
             spawn(runc, *root, "delete", "--force", name)
+        if six:
+            put_six(file, six)
         before = file.read_bytes()
 
         def run() -> float:
@@ -128,6 +162,7 @@ def commands(directory: Path) -> Iterator[dict[str, Callable[[], float]]]:
         yield {
             BARE: whole("bare", runc, asks=False),
             EDITED: whole("edited", runc, edited=True),
+            SIX: whole("six", runc, edited=True, six=str(directory / "t")),
             WITH: whole("with", SHIM),
             **({FOLDED: whole("folded", SHIM, fold="ours")} if FOLDS else {}),
             WITHOUT: whole("without", SHIM, asks=False),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench import specs
@@ -25,6 +26,9 @@ CONFIG = {
         "namespaces": [{"type": "pid"}, {"type": "mount"}],
     },
 }
+
+
+KIND = "bench.example/gpu"
 
 
 def make_bundle(directory: Path, name: str, device: str = "") -> str:
@@ -51,11 +55,55 @@ def creates(directory: Path) -> dict[str, Callable[[], float]]:
 
     Path("/etc/cdi").mkdir(exist_ok=True)
     specs.make_libraries()
-    Path("/etc/cdi/gpu.yaml").write_text(specs.gpus(8, "bench.example/gpu"))
+    Path("/etc/cdi/gpu.yaml").write_text(specs.gpus(8, KIND))
     Path("/etc/cdi/many.yaml").write_text(specs.many(1000, "bench.example/many"))
     return {
+        "exec into a container with a record": execute(directory),
         "pass-through (state)": lambda: spawn(SHIM, "--root", "/run/x", "state", "id"),
         "create, nothing asked": create("nothing"),
-        "create, one of 8 GPUs": create("gpus", "bench.example/gpu=3"),
+        "create, one of 8 GPUs": create("gpus", f"{KIND}=3"),
+        "create, one of 8 GPUs repeated, a new key": asking(directory, "repeated", itertools.repeat(f"{KIND}=3")),
+        "create, a new question": asking(directory, "new", combinations()),
         "create, one of 1000": create("many", "bench.example/many=d700"),
     }
+
+
+def combinations() -> Iterator[str]:
+    """Requests that no create has made before: two GPUs and more, in all combinations."""
+    for count in range(2, 8):
+        for chosen in itertools.combinations(range(8), count):
+            yield ",".join(f"{KIND}={number}" for number in chosen)
+
+
+def asking(directory: Path, name: str, requests: Iterator[str]) -> Callable[[], float]:
+    """A create in a fresh bundle, whose annotation has a key of its own each time, as of a device plugin."""
+    bundle = Path(make_bundle(directory, name))
+    numbers = itertools.count()
+
+    def run() -> float:
+        annotations = {f"cdi.k8s.io/bench_{next(numbers):08x}": next(requests)}
+        (bundle / "config.json").write_text(json.dumps({**CONFIG, "annotations": annotations}))
+        return spawn(SHIM, "--root", "/run/x", "create", "--bundle", str(bundle), name)
+
+    return run
+
+
+def execute(directory: Path) -> Callable[[], float]:
+    """An exec of a container that was created with a device, so that its record says what to set."""
+    bundle = Path(make_bundle(directory, "exec", f"{KIND}=3"))
+    process = directory / "process.json"
+    text = json.dumps({"user": {"uid": 0, "gid": 0}, "args": ["true"], "env": ["PATH=/bin"], "cwd": "/"})
+    created = False
+
+    def run() -> float:
+        nonlocal created
+        if not created:
+            spawn(SHIM, "--root", "/run/x", "create", "--bundle", str(bundle), "exec")
+            created = True
+        process.write_text(text)
+        took = spawn(SHIM, "--root", "/run/x", "exec", "--process", str(process), "exec")
+        if "NVIDIA_VISIBLE_DEVICES=void" not in process.read_text():
+            raise SystemExit("exec did not set the variable of the device")
+        return took
+
+    return run

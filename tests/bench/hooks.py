@@ -19,6 +19,7 @@ from unit.native.elves import library
 from bench.clock import SHIM, spawn
 
 LIBRARIES = 600
+DRIVER = 40
 FEW = 29  # of a driver
 FOLDER = "usr/lib/x86_64-linux-gnu"
 LDCONFIG = "/sbin/ldconfig"
@@ -26,10 +27,12 @@ LDCONFIG = "/sbin/ldconfig"
 ALL = "hook: update-ldcache, 600 libraries"
 ROOT = "hook: update-ldcache --root, 600 libraries"
 REFERENCE = "ldconfig -r, 600 libraries"
+ALL_FEW = "hook: update-ldcache, 40 libraries"
+REFERENCE_FEW = "ldconfig -r, 40 libraries"
 ONE = "hooks: six in one process"
 SIX = "hooks: six processes"
 
-COMPARED = [(ALL, REFERENCE), (ROOT, REFERENCE), (ONE, SIX)]
+COMPARED = [(ALL, REFERENCE), (ROOT, REFERENCE), (ALL_FEW, REFERENCE_FEW), (ONE, SIX)]
 
 WORDS = {
     "create-symlinks": ["--link", "libn1.so.1::/usr/lib/libn1.so"],
@@ -87,12 +90,14 @@ def on_fresh_overlay(place: Path, run: Callable[[], float]) -> Callable[[], floa
 
 @contextmanager
 def commands(directory: Path) -> Iterator[dict[str, Callable[[], float]]]:
-    """The commands to time, by what they show; the caches of the first three are compared before."""
-    place = directory / "overlay"
-    fill(place / "lower", LIBRARIES)
-    (place / "root").mkdir()
+    """The commands to time, by what they show; the caches are compared before."""
+    place, small = directory / "overlay", directory / "overlay-few"
+    for at, count in ((place, LIBRARIES), (small, DRIVER)):
+        fill(at / "lower", count)
+        (at / "root").mkdir()
     root, few = str(place / "root"), directory / "few"
     fill(few, FEW)
+    small_root, small_state = str(small / "root"), state_of(directory, "bundle-small", small / "root")
     state, few_state = state_of(directory, "bundle-many", place / "root"), state_of(directory, "bundle-few", few)
     every = [word for words in WORDS.values() for word in words]
 
@@ -103,10 +108,13 @@ def commands(directory: Path) -> Iterator[dict[str, Callable[[], float]]]:
         ALL: on_fresh_overlay(place, lambda: spawn(SHIM, "hook", "update-ldcache", stdin=state)),
         ROOT: on_fresh_overlay(place, lambda: spawn(SHIM, "hook", "update-ldcache", "--root", root)),
         REFERENCE: on_fresh_overlay(place, lambda: spawn(LDCONFIG, "-r", root)),
+        ALL_FEW: on_fresh_overlay(small, lambda: spawn(SHIM, "hook", "update-ldcache", stdin=small_state)),
+        REFERENCE_FEW: on_fresh_overlay(small, lambda: spawn(LDCONFIG, "-r", small_root)),
         ONE: lambda: spawn(SHIM, "hook", *WORDS, *every, stdin=few_state),
         SIX: six,
     }
     same_bytes(place, state, root)
+    same_bytes(small, small_state, small_root)
     yield chosen
 
 
