@@ -104,7 +104,8 @@ def _registration(registry: Registry, name: str) -> dict[str, Any]:
 
 def _runtime(registry: Registry, name: str) -> dict[str, Any]:
     one = registry.runtimes[name]
-    return {"name": name, "path": one.path, "type": one.type, "file": one.file, "line": one.line}
+    option = {"option": one.option} if one.option else {}
+    return {"name": name, "path": one.path, "type": one.type, "file": one.file, "line": one.line, **option}
 
 
 def show_report(report: dict[str, Any]) -> None:
@@ -130,4 +131,6 @@ def _rows(finding: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _where(runtime: dict[str, Any]) -> str:
+    if "option" in runtime:
+        return f"{runtime['option']} of the running daemon"
     return f"{runtime['file']}:{runtime['line']}" if runtime["line"] else str(runtime["file"] or "(built in)")

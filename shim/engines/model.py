@@ -100,6 +100,7 @@ class Runtime:
         table: its whole entry in the configuration, as read.
         file: where it was registered last, "" when it is built into the engine.
         line: in that file, from 1; 0 when unknown.
+        option: of the running daemon's command line, that registers it; "" for none.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Runtime:
     table: Table = field(default_factory=dict)
     file: str = ""
     line: int = 0
+    option: str = ""
 
 
 @dataclass

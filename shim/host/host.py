@@ -56,11 +56,16 @@ class Daemon:
 
     def option(self, *names: str) -> str:
         """The value of an option such as `--config`, also in the form `--config=VALUE`; "" when it is not given."""
+        return next(iter(self.options(*names)), "")
+
+    def options(self, *names: str) -> list[str]:
+        """The values of an option that may be given more than once, as `option`."""
+        values = []
         for number, word in enumerate(self.argv[1:], 1):
             name, equals, value = word.partition("=")
             if name in names:
-                return value if equals else (self.argv[number + 1 : number + 2] or ("",))[0]
-        return ""
+                values.append(value if equals else (self.argv[number + 1 : number + 2] or ("",))[0])
+        return values
 
 
 class Host:

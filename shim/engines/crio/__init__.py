@@ -240,6 +240,20 @@ def _runtimes(
             path, kind = str(table.get("runtime_path") or ""), str(table.get("runtime_type") or "")
             file, line = (layer.path, layer.line((*_RUNTIMES, name))) if layer else ("", 0)
             runtimes[name] = Runtime(name, path, kind, is_systemd, table, file, line)
+    return {**runtimes, **_given(location.daemon, is_systemd=is_systemd)}
+
+
+def _given(daemon: Daemon | None, *, is_systemd: bool) -> dict[str, Runtime]:
+    """The runtimes of the option --runtimes, which replace those of the files: NAME:PATH:ROOT, and up to four more."""
+    runtimes = {}
+    for word in ",".join(daemon.options("--runtimes") if daemon else ()).split(","):
+        name, *values = word.split(":")
+        keys = ("runtime_path", "runtime_root", "runtime_type", "privileged_without_host_devices")
+        table: Table = {"runtime_type": "oci", **dict(zip((*keys, "runtime_config_path"), values, strict=False))}
+        table["privileged_without_host_devices"] = table.get("privileged_without_host_devices") == "true"
+        if len(values) >= 2:  # fewer are refused by CRI-O, which then does not run
+            path, kind = str(table["runtime_path"]), str(table["runtime_type"])
+            runtimes[name] = Runtime(name, path, kind, is_systemd, table, option="--runtimes")
     return runtimes
 
 

@@ -102,6 +102,9 @@ def unused(host: Host, location: Location, registry: Registry, name: str) -> Ite
         if winner and winner.file != location.drop_in:
             text = f"{winner.file}, line {winner.line}, comes later and replaces the whole table of {name}"
             remedy = f"remove that table, or give {location.drop_in} a name that sorts behind that file's"
+            if winner.option:
+                text = f"{winner.option} on the command line of the running CRI-O replaces the whole table of {name}"
+                remedy = f"take {name} out of {winner.option} of CRI-O's service"
             yield Finding("DROP_IN_UNUSED", text, remedy, path=location.drop_in, line=layer.line(keys))
 
 

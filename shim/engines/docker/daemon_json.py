@@ -49,7 +49,8 @@ def runtimes(document: Table, text: str, flags: list[Flag], location: Location) 
     for flag in flags:
         if flag.name == "add-runtime":
             name, _, path = flag.value.partition("=")
-            result[name] = Runtime(name, path, "", systemd, {"path": path}, flag.file, flag.line)
+            option = "" if flag.file else "--add-runtime"
+            result[name] = Runtime(name, path, "", systemd, {"path": path}, flag.file, flag.line, option)
     for name, entry in table_at(document, ("runtimes",)).items():
         if isinstance(entry, dict):
             line = json_edit.line_of(text, ("runtimes", name))

@@ -134,6 +134,21 @@ def test_verify_prints_the_registration_the_runtimes_and_the_findings(machine: M
     assert any(line.split()[:2] == ["NOTE", "SOURCE_OFF"] for line in lines)
 
 
+def test_c17_verify_says_by_which_option_a_runtime_is_registered(
+    monkeypatch: pytest.MonkeyPatch, trusted_path: Path
+) -> None:
+    """It was called "(built in)"."""
+    config = trusted_path / "daemon.json"
+    config.write_text("{}")
+    dockerd = Daemon(2, ("/usr/sbin/dockerd", "--config-file", str(config), "--add-runtime=toy=/opt/toy"), 0.0)
+    monkeypatch.setattr(Host, "daemons", lambda _host, name: [dockerd] if name == "dockerd" else [])
+    shown = CliRunner().invoke(command, ["runtime", "verify", "--engine", "docker", "--config", str(config)]).stdout
+    (line,) = (line for line in shown.splitlines() if line.startswith("toy "))
+    assert line.endswith("--add-runtime of the running daemon")
+    assert "runc (default)" in shown
+    assert "(built in)" in shown
+
+
 def test_verify_of_what_is_not_registered_fails_and_invents_nothing(machine: Machine) -> None:
     done = machine("verify", "-o", "json")
     assert done.exit_code == 1

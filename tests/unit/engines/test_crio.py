@@ -297,6 +297,26 @@ def test_the_command_line_of_the_daemon_wins() -> None:
     assert registry.spec_dirs == ("/a", "/b")
 
 
+def test_c17_runtimes_of_the_command_line_are_there_and_replace_those_of_the_files() -> None:
+    """`--runtimes` was not read: verify said that there is no such runtime."""
+    argv = (
+        "crio",
+        "--runtimes",
+        "a:/opt/a:/run/a,b:/opt/b:/run/b:vm:true:/etc/b.toml",
+        "--runtimes=shim:/opt/c:/run/c",
+    )
+    text = f'[crio.runtime.runtimes.shim]\nruntime_path = "{LAUNCHER}"\n'
+    of = Machine(crio, tree("crio", "packaged-1.31", {DROP_IN: text}, argv))
+    runtimes = of.read().runtimes
+    assert {"a", "b", "shim", "crun"} <= runtimes.keys()
+    assert (runtimes["a"].path, runtimes["a"].type, runtimes["a"].table["runtime_root"]) == ("/opt/a", "oci", "/run/a")
+    assert (runtimes["b"].type, runtimes["b"].table["runtime_config_path"]) == ("vm", "/etc/b.toml")
+    assert runtimes["b"].table["privileged_without_host_devices"] is True
+    assert (runtimes["shim"].path, runtimes["shim"].option, runtimes["crun"].option) == ("/opt/c", "--runtimes", "")
+    (found,) = (one for one in of.faults() if one.id == "DROP_IN_UNUSED")
+    assert "--runtimes on the command line of the running CRI-O replaces the whole table of shim" in found.text
+
+
 def test_a_drop_in_that_cri_o_would_not_read_is_refused() -> None:
     with pytest.raises(CdiError) as caught:
         Machine(crio, tree("crio", "bare"), drop_in="/etc/crio/99-shim.conf")

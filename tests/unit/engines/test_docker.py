@@ -167,6 +167,18 @@ def test_runtimes_come_from_docker_itself_the_file_and_the_command_line() -> Non
     assert (runtimes["s"].path, runtimes["s"].file, runtimes["s"].line) == ("/x", CONFIG, 2)
 
 
+def test_c17_a_runtime_of_the_running_daemons_command_line_is_not_built_in() -> None:
+    of = machine(text="{}", daemon=("dockerd", "--add-runtime", "crun=/usr/bin/crun"))
+    runtimes = of.read().runtimes
+    assert (runtimes["crun"].path, runtimes["crun"].file, runtimes["crun"].option) == (
+        "/usr/bin/crun",
+        "",
+        "--add-runtime",
+    )
+    assert runtimes["runc"].option == ""
+    assert machine("unit-flags").read().runtimes["crun"].option == "", "a unit's file says where it stands"
+
+
 def test_a_runtime_that_is_in_the_file_as_well_counts_as_the_file_says() -> None:
     of = machine("unit-flags", '{"runtimes": {"crun": {"path": "/opt/crun"}}}')
     assert of.read().runtimes["crun"].path == "/opt/crun"
