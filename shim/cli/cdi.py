@@ -27,6 +27,7 @@ from shim.cli.output import (
     show_findings,
     show_groups,
     show_table,
+    show_text,
     wide_option,
 )
 from shim.create.world import World
@@ -145,7 +146,7 @@ def show(devices: tuple[str, ...], spec_dirs: tuple[str, ...], form: str) -> Non
     if form == "table":
         show_groups(row for spec_path, group in _by_spec(shown).items() for row in _grouped(spec_path, group))
     elif form == "wide":
-        show_table(("DEVICE", "SPEC", "EDIT", ""), [row for one in shown for row in _edits(one)])
+        show_table(("DEVICE", "SPEC", "EDIT", ""), [row for one in shown for row in _edits(one)], whole=True)
     else:
         show_document({"devices": shown}, form)
 
@@ -337,10 +338,9 @@ def _show_search(found: Served) -> None:
     click.echo("No spec serves a device. Searched:", err=True)
     for path, state in found.searched:
         click.echo(in_full(f"  {path}: {'no usable spec' if state == OK else state}"), err=True)
-    click.echo(
+    show_text(
         f"Write a spec with the vendor's generator, for example nvidia-ctk cdi generate --output={DEFAULT_DIRS[0]}/"
-        "nvidia.yaml, or name other directories: --spec-dir here, spec-dirs below [cdi] in the configuration.",
-        err=True,
+        "nvidia.yaml, or name other directories: --spec-dir here, spec-dirs below [cdi] in the configuration."
     )
 
 

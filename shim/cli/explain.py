@@ -207,7 +207,7 @@ def _show_edits(edits: Iterable[Edit], form: str) -> None:
     if form == "wide":
         rows = [(edit.state, _origin(edit), _changes(edit), *describe.one(edit.kind, edit.item)) for edit in edits]
         if rows:
-            show_table(("STATE", "FROM", "BY RULE", "EDIT", ""), rows)
+            show_table(("STATE", "FROM", "BY RULE", "EDIT", ""), rows, whole=True)
         return
     show_groups((_origin(edit), _cells(edit)) for edit in edits)
 

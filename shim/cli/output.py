@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from rich.cells import cell_len
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _WIDEST = 1_000_000  # columns of a table: none is cut
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)  # at a line's end, before a style's end
 _LONE_OPTION = re.compile(r"--\S+")
+_BLANK = "\N{NO-BREAK SPACE}"  # stands for a blank at which no line ends
 _INDENT = " " * 6  # of lines that go on with a row
 _COLOURS = {ERROR: "red", WARNING: "yellow"}
 _OF_DIFFS = {"+": "green", "-": "red", "@": "cyan"}  # by what a line of a unified diff begins with
@@ -48,13 +49,29 @@ format_option = form_option()
 wide_option = form_option("wide", text="Form of the output; wide: a line for each edit, however long it is.")
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under a header, as wide as they are: a cut device name could not be copied."""
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool = False) -> None:
+    """Print rows under a header, as wide as they are: a cut device name could not be copied.
+
+    Arguments:
+        columns: the header.
+        rows: a cell for each column.
+        whole: whether each row is one line also on a narrower terminal, which else gets each row cell by cell.
+    """
+    cells = [[in_full(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    width = shutil.get_terminal_size().columns
+    if not whole and sys.stdout.isatty() and sum(widths) + 2 * len(widths) - 2 > width:
+        for row in [columns, *cells]:
+            kept = [cell.replace(" ", _BLANK) if cell_len(_INDENT + cell) <= width else cell for cell in row if cell]
+            for line in _folded("", "  ".join(kept), width):
+                shown = line.replace(_BLANK, " ").rstrip()
+                click.echo(_bold(shown) if row is columns else shown)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(in_full(cell), _style(column, cell)) for column, cell in zip(columns, row, strict=True)))
+    for row in cells:
+        table.add_row(*map(Text, row))
     console = Console(width=_WIDEST, highlight=False)  # a narrow terminal folds lines itself
     with console.capture() as captured:
         console.print(table)
@@ -79,7 +96,7 @@ def show_groups(rows: Iterable[tuple[str, Sequence[str]]]) -> None:
                 click.echo(line)
 
 
-def _folded(start: str, text: str, width: int) -> list[str]:
+def _folded(start: str, text: str, width: int, indent: str = _INDENT) -> list[str]:
     """Lines of at most `width` columns, the first behind `start`, the others indented.
 
     A word that is longer has a line of its own; an option stays together with its value where one line can hold both.
@@ -87,7 +104,7 @@ def _folded(start: str, text: str, width: int) -> list[str]:
     pieces: list[str] = []
     for word in text.split(" "):
         pair = f"{pieces[-1]} {word}" if pieces and _LONE_OPTION.fullmatch(pieces[-1]) else ""
-        if pair and not word.startswith("-") and cell_len(_INDENT + pair) <= width:
+        if pair and not word.startswith("-") and cell_len(indent + pair) <= width:
             pieces[-1] = pair
         else:
             pieces.append(word)
@@ -96,7 +113,7 @@ def _folded(start: str, text: str, width: int) -> list[str]:
         if cell_len(lines[-1]) + 1 + cell_len(piece) <= width:
             lines[-1] += f" {piece}"
         else:
-            lines.append(_INDENT + piece)
+            lines.append(indent + piece)
     return lines
 
 
@@ -127,11 +144,10 @@ def show_diff(text: str) -> None:
 
 
 def show_findings(findings: Iterable[Finding]) -> None:
-    """Print findings on stderr, each with its place and its remedy."""
+    """Print findings on stderr, each with its place and its remedy: a line each, on a terminal folded to its width."""
     for finding in in_order(findings):
-        level = _styled(finding.level, _COLOURS.get(finding.level))
-        click.echo(f"{level} {one_line(f'{finding.id}: {finding}')}", err=True)
-        click.echo(one_line(f"    {finding.remedy}"), err=True)
+        lines = _lines("", f"{finding.level} {finding.id}: {finding}", sys.stderr)
+        click.echo("\n".join([*_coloured(finding, lines), *_remedy_lines(finding.remedy)]), err=True)
     sys.stderr.flush()
 
 
@@ -146,14 +162,59 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(listed, key=lambda finding: (files[finding.path], finding.line or sys.maxsize))
 
 
-def _style(column: str, cell: str) -> str:
-    return _COLOURS.get(cell, "") if column == "LEVEL" else ""
+def _coloured(finding: Finding, lines: list[str]) -> list[str]:
+    """The lines of a finding, which begin with its level."""
+    return [_styled(finding.level, _COLOURS.get(finding.level)) + lines[0][len(finding.level) :], *lines[1:]]
 
 
 def _styled(text: str, colour: str | None) -> str:
     return click.style(text, fg=colour) if colour and _is_styled() else text
 
 
+def _bold(text: str) -> str:
+    return click.style(text, bold=True) if _is_styled() else text
+
+
 def _is_styled() -> bool:
     """Whether a terminal may get styles; that it is one, click finds out for each stream."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def show_finding_table(findings: Iterable[Finding]) -> None:
+    """Print findings on stdout below a header, with their levels and ids in columns; folded as `show_findings`."""
+    listed = in_order(findings)
+    level = max(map(len, ["LEVEL", *(finding.level for finding in listed)]))
+    id = max(map(len, ["ID", *(finding.id for finding in listed)]))
+    header = f"{'LEVEL':{level}}  {'ID':{id}}  FINDING"
+    click.echo(_bold(header))
+    for finding in listed:
+        start = f"{finding.level:{level}}  {finding.id:{id}}  "
+        lines = _coloured(finding, _lines(start, str(finding), sys.stdout))
+        indent = "    " if sys.stdout.isatty() else " " * (len(start) + 2)
+        click.echo("\n".join([*lines, *_remedy_lines(finding.remedy, indent, sys.stdout)]))
+
+
+def _remedy_lines(remedy: str, indent: str = "    ", stream: TextIO | None = None) -> list[str]:
+    """The lines of a remedy, which may hold lines of a file: those behind the first are never folded.
+
+    Arguments:
+        remedy: its text.
+        indent: of each line.
+        stream: where they are printed, stderr when not given.
+    """
+    first, *others = remedy.split("\n")
+    return [
+        *_lines(indent, first, stream or sys.stderr, indent),
+        *(one_line(f"{indent}{line}") for line in others if line),
+    ]
+
+
+def show_text(text: str) -> None:
+    """Print a text on stderr: on one line, on a terminal folded to its width."""
+    click.echo("\n".join(_lines("", text, sys.stderr, "")), err=True)
+
+
+def _lines(start: str, text: str, stream: TextIO, indent: str = "  ") -> list[str]:
+    """A text behind a start: as it is in a pipe, folded to the width of a terminal with an indent."""
+    text = one_line(text)
+    return _folded(start, text, shutil.get_terminal_size().columns, indent) if stream.isatty() else [start + text]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.base.findings import CdiError
+from shim.base.findings import CdiError, from_json
 from shim.cli.files import diff
-from shim.cli.output import in_order, show_diff, show_table
+from shim.cli.output import in_order, show_diff, show_finding_table, show_table
 from shim.engines import manifest as manifests
 from shim.engines import verify as verifier
 
@@ -121,13 +121,7 @@ def show_report(report: dict[str, Any]) -> None:
             for one in report["runtimes"]
         ]
         show_table(("RUNTIME", "PROGRAM", "TYPE", "FILE"), rows)
-    show_table(("LEVEL", "ID", "FINDING"), [row for finding in report["findings"] for row in _rows(finding)])
-
-
-def _rows(finding: dict[str, Any]) -> list[tuple[str, str, str]]:
-    path, line = finding.get("path", ""), finding.get("line", 0)
-    where = f"{path}:{line}: " if line else f"{path}: " if path else ""
-    return [(finding["level"], finding["id"], f"{where}{finding['text']}"), ("", "", f"  {finding['remedy']}")]
+    show_finding_table(map(from_json, report["findings"]))
 
 
 def _where(runtime: dict[str, Any]) -> str:

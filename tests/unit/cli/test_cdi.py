@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -500,6 +501,29 @@ def test_d1_show_folds_to_the_width_of_the_terminal(
     assert max(map(len, lines)) <= columns
     assert max(line.count("--link") for line in lines) == links
     assert "".join(lines).replace(" ", "").count("".join(f"--link{link}" for link in LINKS)) == 1
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("words", ["cdi validate", "cdi list -v --spec-dir"])
+def test_findings_about_a_generated_spec_are_folded_to_the_width_of_the_terminal(
+    launcher: Path, trusted_path: Path, columns: int, words: str
+) -> None:
+    """The terminal cut them in the middle of words; in a pipe each is a line."""
+    for name in ("gpu", "twin"):
+        (trusted_path / f"{name}.json").write_text(json.dumps(GENERATED))
+    command = f"unset COLUMNS; stty cols {columns}; {launcher} {words} {trusted_path}"
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in done.stdout.splitlines()]
+    assert max(map(len, lines)) <= columns
+    folded = " ".join(line.strip() for line in lines)
+    whole = (
+        f"{trusted_path}/gpu.json: devices acme.example/gpu=0, acme.example/gpu=1, acme.example/gpu=2 and 5 more are"
+    )
+    assert f"ERROR SPEC_CONFLICT: {whole} also defined by" in folded
+    piped = subprocess.run([launcher, *words.split(), trusted_path], capture_output=True, text=True, check=False).stderr
+    assert f"ERROR SPEC_CONFLICT: {whole} also defined by" in piped
 
 
 def test_d1_wide_has_a_whole_line_for_each_edit_without_padding(shim: Any, trusted_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,32 @@ def test_verify_prints_the_registration_the_runtimes_and_the_findings(machine: M
     ]
     assert [line.split()[:2] for line in lines[7:9]] == [["runc", "(default)"], ["shim", str(machine.shim)]]
     assert any(line.split()[:2] == ["NOTE", "SOURCE_OFF"] for line in lines)
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_verify_is_folded_to_the_width_of_the_terminal(launcher: Path, trusted_path: Path, columns: int) -> None:
+    """Rows of runtimes and findings were up to 400 columns wide; in a pipe each finding and remedy is a line."""
+    config = trusted_path / "daemon.json"
+    table = '{"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/opt/a/b/gone"}}'
+    name = "a-runtime-of-a-vendor"
+    config.write_text(f'{{"default-runtime": "{name}", "runtimes": {{"{name}": {table}}}}}')
+    verify = f"runtime verify --engine docker --config {config}"
+    done = subprocess.run(
+        ["script", "-qec", f"unset COLUMNS; stty cols {columns}; {launcher} {verify}", "/dev/null"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in done.stdout.splitlines()]
+    longest = max((word for line in lines for word in line.split()), key=len)
+    assert max(map(len, lines)) <= max(columns, len(longest) + 6)
+    finding = f"the runtime {name} has the program /opt/a/b/gone, which is missing"
+    assert finding in " ".join(line.strip() for line in lines)
+    for word in (f"{name} (default)", "/opt/a/b/gone", "io.containerd.runc.v2", f"{config}:1"):
+        assert any(word in line for line in lines), "each cell stays whole"
+    piped = subprocess.run([launcher, *verify.split()], capture_output=True, text=True, check=False).stdout
+    assert any(line.startswith("ERROR") and line.endswith(finding) for line in piped.splitlines())
 
 
 def test_c17_verify_says_by_which_option_a_runtime_is_registered(
