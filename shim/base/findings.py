@@ -180,6 +180,7 @@ TABLE: dict[str, tuple[str, str]] = {
         ERROR,
         "let root own it and each directory above it, writable by nobody else; `make install` puts it so",
     ),
+    "RUN_DIR_UNTRUSTED": (WARNING, "remove it: the next create makes it, with mode 0700"),
     "CONFIG_UNTRUSTED": (
         WARNING,
         "let root own it and each directory above it, writable by nobody else (`chown root`, `chmod go-w`)",

@@ -9,6 +9,7 @@ container as well, when create gets there.
 
 from __future__ import annotations
 
+import posix
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding, from_json
@@ -19,6 +20,7 @@ from shim.create.question import Question
 from shim.create.recipe import decide, impose
 from shim.create.recorded import Recorded
 from shim.create.supposed_caller import SupposedCaller, supposed_id
+from shim.host import identity, run_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +84,7 @@ class Explanation:
     Attributes:
         question, decision: what is described.
         edits: in the order of application.
-        findings: what create would report, and what asks in vain.
+        findings: what create would report, what asks in vain, and of a bundle what keeps creates slow.
         refused: what stops the create, None when nothing does.
     """
 
@@ -119,7 +121,9 @@ def bundle(call: Invocation, *, rootful: bool) -> Explanation:
     question = Question(call, Bundle(call.config), rootful=rootful)
     annotations = question.config.get("annotations")
     question.id = question.id or supposed_id(annotations, call.bundle)
-    return Explanation(question, decide(question, SupposedCaller(annotations)))
+    explanation = Explanation(question, decide(question, SupposedCaller(annotations)))
+    explanation.findings += run_directory.findings(identity.run_dir(), posix, question.user)
+    return explanation
 
 
 def _findings(question: Question, decision: Decision, refused: CdiError | None) -> list[Finding]:

@@ -113,9 +113,9 @@ def decide(question: Question, world: World) -> Decision:
         if decision.unreadable:
             from shim.create import unreadable  # late: the configuration is broken
 
-            decision.requests = unreadable.requests(
-                config, annotations.requests, question.devices, settings, decision.unreadable
-            )
+            fault = decision.unreadable
+            decision.requests = unreadable.requests(annotations.requests, question.devices, settings, fault)
+            decision.requests |= unreadable.requests_of_image(config, decision.requests, settings, fault)
             if decision.requests:
                 raise decision.unreadable
             _check_ignored(question, settings)

@@ -43,25 +43,22 @@ def widest(error: Exception, look: Judging) -> Settings:
     except Exception:  # noqa: S110  # it is the case in which every source counts
         pass
     good: Settings | None = getattr(error, "settings", None)
-    every = [one for one in (good, _last(look)) if one]
+    every = [settings for settings in (good, _last(look)) if settings]
     found = Settings()
     found.environment = found.mounts = found.pod_annotations = found.podman_annotations = ANY
-    for one in every:
-        found.annotation_prefixes = tuple(dict.fromkeys((*found.annotation_prefixes, *one.annotation_prefixes)))
+    for settings in every:
+        found.annotation_prefixes = tuple(dict.fromkeys((*found.annotation_prefixes, *settings.annotation_prefixes)))
         # a swarm variable makes others not count, which may be just what is wrong: here it only asks as well
-        found.variables = {**one.variables, **one.swarm_variables, **found.variables}
+        found.variables = {**settings.variables, **settings.swarm_variables, **found.variables}
     if every:
         found.default_kind, found.log_file = every[0].default_kind, every[0].log_file
     return found
 
 
-def requests(
-    config: dict[str, Any], annotations: dict[str, Any], options: Iterable[str], widest: Settings, error: CdiError
-) -> dict[str, str]:
-    """What asks.
+def requests(annotations: dict[str, Any], options: Iterable[str], widest: Settings, error: CdiError) -> dict[str, str]:
+    """What the engine's client asks for.
 
     Arguments:
-        config: the decoded config.json, of no pod's sandbox.
         annotations: those that count (shim.create.annotation_requests).
         options: values of --device.
         widest: of widest().
@@ -72,8 +69,23 @@ def requests(
         CdiError: `error`, when something asks in a form that names no device.
     """
     try:
-        wanted = request.ask(annotations, options, widest.annotation_prefixes, widest.default_kind)
-        return {**wanted, **image_requests.ask(config, widest, wanted).requests}
+        return request.ask(annotations, options, widest.annotation_prefixes, widest.default_kind)
+    except CdiError:
+        raise error from None
+
+
+def requests_of_image(
+    config: dict[str, Any], wanted: dict[str, str], widest: Settings, error: CdiError
+) -> dict[str, str]:
+    """What the sources ask for that an image can write to.
+
+    Arguments:
+        config: the decoded config.json, of no pod's sandbox.
+        wanted: of requests().
+        widest, error: as there; so are the result and what is raised.
+    """
+    try:
+        return image_requests.ask(config, widest, wanted).requests
     except CdiError:
         raise error from None
 

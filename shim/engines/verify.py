@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.engines import launcher, sources, spec_dirs, undo_records
+from shim.host import identity, run_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,7 @@ def findings(host: Host, engine: Engine, location: Location, name: str) -> list[
     if location.daemon and not any(finding.id == "RESTART_NEEDED" for finding in result):
         result += _restart(host, engine, location, location.daemon, registry)
     result += _selinux(host)
+    result += run_directory.findings(identity.RUN_DIR, host.look, 0) if host.user == 0 else []
     if name in registry.runtimes or registry.hook:
         result += sources.findings(host, engine.ways_to_ask(location, registry, name))
     return result

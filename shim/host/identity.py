@@ -12,7 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.host.look import FileStatus, Look
 
-_S_IFMT, _S_IFDIR, _S_IFREG, _WRITABLE_BY_OTHERS = 0o170000, 0o040000, 0o100000, 0o022
+_S_IFMT, _S_IFDIR, _S_IFREG = 0o170000, 0o040000, 0o100000
+WRITABLE_BY_OTHERS = 0o022  # of a mode
+RUN_DIR = "/run/shim"  # of the host's root
 _WHOLE_RANGE = [b"0", b"0", b"4294967295"]
 
 
@@ -58,7 +60,7 @@ def run_dir(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> st
         everybody pass through it. What we make there is 0700.)
     """
     if is_rootful():
-        return "/run/shim"
+        return RUN_DIR
     value = (posix.environ if environ is None else environ).get(b"XDG_RUNTIME_DIR", b"")
     home = value.decode("utf-8", "surrogateescape")
     if not home.startswith("/"):
@@ -151,4 +153,4 @@ def make_directory(path: str) -> bool:
 
 def _is_ours(status: FileStatus, kind: int) -> bool:
     of_kind = status.st_mode & _S_IFMT == kind
-    return of_kind and status.st_uid == posix.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
+    return of_kind and status.st_uid == posix.geteuid() and not status.st_mode & WRITABLE_BY_OTHERS

@@ -390,6 +390,9 @@ CASES: dict[str, Case] = {
     "a broken configuration, and no request": Case({}, settings="[cdi\n"),
     "a broken configuration": Case(asking("0"), settings="[cdi\n", ids="SETTINGS"),
     "a bad value, and a variable": Case(variables("VISIBLE=1"), settings=_ANY + "[hooks]\nfold = 1\n", ids="SETTINGS"),
+    "a bad value, --device, and a variable that names no device": Case(
+        variables("VISIBLE=$(id)"), ("acme.example/gpu=0",), settings=_ANY + "[hooks]\nfold = 1\n", ids="SETTINGS"
+    ),
     "a configuration that is gone": Case(asking("0"), prepare=lambda scene: scene.settings.unlink(), ids="SETTINGS"),
     "a configuration that everybody can write": Case(
         asking("0"), prepare=lambda scene: scene.settings.chmod(0o666), ids="SETTINGS_UNTRUSTED"

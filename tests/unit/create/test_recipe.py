@@ -95,6 +95,17 @@ def test_another_answer_makes_another_decision(
     assert [edit["path"] for edit in again.edits] == [["process", "env"], ["linux", "netDevices"]]
 
 
+def test_with_a_broken_configuration_what_was_asked_for_is_known_all_the_same(
+    trusted_path: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log named no device, since a variable that names none was met as well."""
+    scene = Scene(trusted_path, installed, CASES["a bad value, --device, and a variable that names no device"])
+    scene.enter(monkeypatch)
+    _, decision = scene.decide()
+    assert decision.requests == {"acme.example/gpu=0": "--device"}
+    assert decision.refusal is decision.unreadable is not None
+
+
 @pytest.mark.parametrize(
     ("case", "kind", "answer", "folds"),
     [

@@ -373,6 +373,16 @@ def test_a_good_registration_has_only_the_note_about_images(machine: Machine, to
     assert set(_found(machine, toy)) == {"SOURCE_OFF"}
 
 
+def test_a_run_directory_that_is_not_ours_is_told(machine: Machine, toy: Toy) -> None:
+    machine.configure(toy)
+    directory = machine.root / "run/shim"
+    directory.mkdir(parents=True)
+    directory.chmod(0o777)
+    assert set(_found(machine, toy)) == {"SOURCE_OFF", "RUN_DIR_UNTRUSTED"}
+    directory.chmod(0o755)
+    assert set(_found(machine, toy)) == {"SOURCE_OFF"}
+
+
 def test_a_handler_that_is_missing_is_named_with_what_is_there(machine: Machine, toy: Toy) -> None:
     machine.config.write_bytes(BEFORE + b'\n[runtimes.shin]\npath = "/usr/bin/crun"\n')
     found = _found(machine, toy)["HANDLER_MISSING"]
