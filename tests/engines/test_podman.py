@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from engines.harness.device import NAME, UNKNOWN, WITH, WITHOUT, FakeDevice, ass
 from engines.harness.images import WAIT
 from engines.harness.installation import Installation
 from engines.harness.podman import Podman
+from engines.harness.registration import Configure, Engine
 from engines.harness.runtimes import RuntimeName
-from engines.harness.sandbox import Sandbox
+from engines.harness.sandbox import UID, Sandbox
 
 pytestmark = pytest.mark.engine
 
@@ -79,3 +81,17 @@ def test_it_is_told_from_standard_error_to_a_podman_that_does_not_read_the_log(p
     ran = podman.run("--rm", BAD_REQUEST, script="true", runtime=linked)
     assert ran.status == 126
     assert_reason(ran.err)
+
+
+def test_d7_a_user_s_own_configuration_counts_without_a_word_in_containers_conf(
+    sandbox: Sandbox, register: Callable[[Engine], Configure]
+) -> None:
+    """podman hands no XDG variable to its runtime, but HOME. The file is refused, as /tmp is above: so it was read."""
+    podman = Podman(sandbox, register("podman"), rootless=True)
+    file = podman.directory / "home/.config/shim/config.toml"
+    sandbox.run("install", "-d", "-o", str(UID), file.parent).ok()
+    sandbox.run("install", "-o", str(UID), "/dev/null", file).ok()
+    ran = podman.run("--rm", script="true", flags=[f"device={NAME}"])
+    podman.close()
+    assert ran.status != 0
+    assert f"SETTINGS_UNTRUSTED: {file}: " in ran.err

@@ -31,7 +31,7 @@ OUTSIDE = {
     "usr/local/share/bash-completion/completions/shim": "644",
     **{
         f"usr/local/share/doc/cdi-shim/{name}.md": "644"
-        for name in ("configuration", "create", "deviations", "engines", "findings")
+        for name in ("configuration", "create", "deviations", "engines", "findings", "quickstart")
     },
     "usr/local/share/fish/vendor_completions.d/shim.fish": "644",
     "usr/local/share/man/man1/shim.1": "644",

@@ -22,7 +22,7 @@ from . import programs
 BUSYBOX = "test.local/busybox:1"
 PAUSE = "test.local/pause:1"
 
-APPLETS = ["sh", "ls", "cat", "sleep", "env", "id", "true", "head", "od", "tr", "mknod", "kill", "stat"]
+APPLETS = ["sh", "ls", "cat", "sleep", "env", "id", "true", "head", "od", "tr", "mknod", "kill", "stat", "grep"]
 DIRECTORIES = ["bin", "dev", "etc", "lib", "opt", "proc", "root", "run", "sys", "tmp", "usr", "usr/bin", "var"]
 FILES = {"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n"}
 
