@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import posix
+import re
 import subprocess
 import sys
 import tempfile
@@ -315,10 +316,12 @@ def _writes(scenes: list[Scene], directory: Path, modules: Path, *words: str) ->
     text = log.read_text().partition('"/shim-test/begin"')[2]
     assert all(f'"{scene.config}"' in text for scene in scenes)
     calls = tuple(f"{name}(" for name in WRITING.split(","))
+    # of the namespace in which native/idmap.c tries a mount
+    own = re.compile(r'"/proc/self/(setgroups|uid_map|gid_map)"')
     return [
         line
         for line in (line.partition(" ")[2].lstrip() for line in text.splitlines())
-        if line.startswith(calls) or "O_WRONLY" in line or "O_RDWR" in line or "O_CREAT" in line
+        if line.startswith(calls) or (re.search("O_WRONLY|O_RDWR|O_CREAT", line) and not own.search(line))
     ]
 
 
