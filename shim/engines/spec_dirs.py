@@ -14,7 +14,8 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from shim.base.findings import Finding
+from shim.base.findings import CdiError, Finding
+from shim.cdi import advice, spec
 from shim.config.location import SYSTEM_FILE
 from shim.engines import sources
 
@@ -64,6 +65,19 @@ def findings(host: Host, engine: Engine, location: Location, registry: Registry)
     )
     remedies = [f"write {line}"] if lacking and line else []
     yield Finding("SPEC_DIRS_DIFFER", text, "; or ".join([*remedies, f"write {same}"]), path=location.config)
+
+
+def short_classes(host: Host, engine: Engine, location: Location, registry: Registry) -> Iterator[Finding]:
+    """KIND_SHORT, for each spec whose class has one letter and that the engine reads itself: some panic on it."""
+    reads = registry.cdi or engine.resolves_annotations(location, registry)
+    patterns = [f"{path.rstrip('/')}/*.{ending}" for path in registry.spec_dirs for ending in ("json", "yaml")]
+    for path in [path for pattern in patterns for path in host.glob(pattern)] if reads else []:
+        try:
+            data = host.read(path) or b""
+        except CdiError:
+            continue  # `shim cdi list` reports it
+        if not spec.faults(data, path):
+            yield from (finding for finding in advice.warnings(data, path) if finding.id == "KIND_SHORT")
 
 
 def _normal(path: str) -> str:

@@ -41,6 +41,7 @@ def findings(host: Host, engine: Engine, location: Location, name: str) -> list[
     result += _changeable(host, registry)
     result += _runtimes(host, engine, location, registry, name)
     result += spec_dirs.findings(host, engine, location, registry)
+    result += spec_dirs.short_classes(host, engine, location, registry)
     result += _default(host, location, registry, name)
     result += _low_level(host, registry, name)
     if location.daemon and not any(finding.id == "RESTART_NEEDED" for finding in result):

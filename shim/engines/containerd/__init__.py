@@ -106,11 +106,11 @@ class Containerd(Engine):
         """What registers a runtime in containerd. See `Engine`.
 
         Raises:
-            CdiError: CRI_DISABLED; ENGINE_CONFIG_VERSION for a file that this containerd does not take; RUNTIME_LOST
-            for a
-                drop-in that would cost containerd 1.x its other runtimes;
-                ENGINE_CONFIG_OWNED, ENGINE_CONFIG_SHAPE for a template that cannot take the keys; DROP_IN_UNUSED when a
-                later file would win; POD_REQUESTS where authors of Pods could ask a runtime of ours for devices.
+            CdiError: CRI_DISABLED; ENGINE_CONFIG_UNREADABLE for an import that is missing; ENGINE_CONFIG_VERSION for a
+                file that this containerd does not take; RUNTIME_LOST for a drop-in that would cost containerd 1.x its
+                other runtimes; ENGINE_CONFIG_OWNED, ENGINE_CONFIG_SHAPE for a template that cannot take the keys;
+                DROP_IN_UNUSED when a later file would win; POD_REQUESTS where authors of Pods could ask a runtime of
+                ours for devices.
         """
         merged = config_files.merged(host, location)
         _refuse(location, merged, registry, new)
@@ -189,7 +189,7 @@ class Containerd(Engine):
 
 
 def _refuse(location: Location, merged: Merged, registry: Registry, new: NewRuntime) -> None:
-    findings = [*checks.disabled(merged), *checks.unread(location, merged)]
+    findings = [*checks.disabled(merged), *checks.unread(location, merged), *merged.findings]
     if findings:
         raise CdiError(findings)
     older = registry.runtimes.get("default")
@@ -210,7 +210,8 @@ def _steps(host: Host, location: Location, merged: Merged, registry: Registry, n
         steps.append(Put((*section, "cdi_spec_dirs"), [*registry.spec_dirs, *lacking]))
     if new.default and registry.default != new.name:
         steps.append(Put((*section, "containerd", "default_runtime_name"), new.name))
-    if not merged.modern and not location.layout and not _registers_any(merged):
+    is_base = bool(location.layout) and not config_files.is_whole_template(host, location)
+    if not merged.modern and not is_base and not _registers_any(merged):
         steps += [
             Put((*runtimes, "runc", *keys), value) for keys, value in runtime_tables.set_keys(registry.runtimes["runc"])
         ]
@@ -267,7 +268,12 @@ def _imports(host: Host, location: Location, merged: Merged, path: str) -> list[
 
 
 def _template(host: Host, location: Location, steps: list[Put]) -> Edit:
-    """Our table in a template, and no other key, since the base has the headers of all other tables already."""
+    """Our table in a template that extends the base, and no other key, since the base has the other headers already.
+
+    A template that is a whole configuration takes every key.
+    """
+    if config_files.is_whole_template(host, location):
+        return Edit(location.drop_in, "template", tuple(steps))
     *others, ours = steps
     for step in others:
         key = step.keys[-1]
@@ -284,7 +290,8 @@ def _template(host: Host, location: Location, steps: list[Put]) -> Edit:
     except CdiError as error:
         lines = toml_edit.table(ours.keys, table_at({"": ours.value}, ("",)))
         remedy = f"add these lines to it, and restart {location.layout}:\n{lines}"
-        raise CdiError([Finding(fault.id, fault.text, remedy, path=fault.path) for fault in error.findings]) from None
+        faults = [Finding(fault.id, fault.text, remedy, path=fault.path, line=fault.line) for fault in error.findings]
+        raise CdiError(faults) from None
     return Edit(location.drop_in, "template", (ours,), _MARK + template_edit.BASE)
 
 

@@ -183,7 +183,9 @@ def without_type(runtime: Runtime) -> Iterator[Finding]:
 
 
 def unused(host: Host, location: Location, merged: Merged) -> Iterator[Finding]:
-    """Files that look like drop-ins, register a runtime, and are not read."""
+    """Files that look like drop-ins, register a runtime, and are not read, unless a missing import is the cause."""
+    if merged.findings:
+        return
     here = posixpath.dirname(location.config)
     patterns = [f"{here}/conf.d/*.toml", f"{here}/config.d/*.toml", f"{here}/{distributions.DROP_IN}"]
     if location.drop_in and not distributions.is_template(location):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 import fnmatch
 import posixpath
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
@@ -108,6 +108,8 @@ def merged(host: Host, location: Location) -> Merged:
         CdiError: ENGINE_CONFIG_UNREADABLE, ENGINE_CONFIG_SYNTAX; ENGINE_CONFIG_VERSION for a version that is unknown.
     """
     findings: list[Finding] = []
+    if is_whole_template(host, location):
+        location = replace(location, config=location.drop_in)
     files = _load(host, location, findings)
     main = files[0] if files else None
     modern = location.version >= (2,) if location.version else bool(main and main.version >= 3)
@@ -115,10 +117,16 @@ def merged(host: Host, location: Location) -> Merged:
     result = Merged(version, modern, {}, files, findings)
     documents = [file.document for file in files]
     result.document = _modern_document(files, version, location.version) if modern else join(documents, False)
-    for file in _added_later(host, location):
-        overlay(result.document, file.document)
+    for file in _added_later(host, location, version):
+        overlay(result.document, _renamed(file.document, 2, 3) if modern and version == 2 else file.document)
         result.files.append(file)
     return result
+
+
+def is_whole_template(host: Host, location: Location) -> bool:
+    """Whether our keys go into a template of k3s or rke2 which is a whole configuration, in place of theirs."""
+    data = host.read(location.drop_in) if location.drop_in.endswith(".tmpl") else None
+    return data is not None and template_edit.is_whole(decoded(data, location.drop_in))
 
 
 def file_at(host: Host, path: str) -> File | None:
@@ -191,20 +199,20 @@ def overlay(below: Table, above: Table, deep: bool = True) -> None:
             below[key] = value
 
 
-def _added_later(host: Host, location: Location) -> list[File]:
-    """Files that a distribution will add to the one that it writes, at its next start."""
+def _added_later(host: Host, location: Location, version: int) -> list[File]:
+    """Files that a distribution will add to the one that it writes, at its next start; a template has its version."""
     if location.layout == "k0s":
         paths = host.glob("/etc/k0s/containerd.d/*.toml")
         return [file for file in (file_at(host, path) for path in paths) if file]
     data = host.read(location.drop_in) if location.drop_in.endswith(".tmpl") else None
-    if data is None:
+    if data is None or location.config == location.drop_in:
         return []
     text = decoded(data, location.drop_in)
     try:
         document = template_edit.loads(text, location.drop_in)
     except CdiError:
         return []  # its content is in the file that was written from it
-    return [File(location.drop_in, template_edit.plain(text), document, 0)]
+    return [File(location.drop_in, template_edit.plain(text), document, version)]
 
 
 def _load(host: Host, location: Location, findings: list[Finding]) -> list[File]:
@@ -223,7 +231,8 @@ def _load(host: Host, location: Location, findings: list[Finding]) -> list[File]
             importer = next(file for file in files if path in patterns(file, location))
             cause = f"it imports {path}, which is missing: containerd does not start"
             line = toml_edit.line_of(importer.text, ("imports",))
-            findings.append(Finding("ENGINE_CONFIG_UNREADABLE", cause, path=importer.path, line=line))
+            remedy = f"take {path} out of imports, or write it as a pattern ({posixpath.dirname(path)}/*.toml)"
+            findings.append(Finding("ENGINE_CONFIG_UNREADABLE", cause, remedy, path=importer.path, line=line))
             break  # nothing behind it is read
     return files
 

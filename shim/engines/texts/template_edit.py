@@ -1,9 +1,11 @@
-"""Change single keys of a k3s or rke2 template that extends the base, and leave every other byte as it is.
+"""Change single keys of a k3s or rke2 template, and leave every other byte as it is.
 
-Such a template is TOML except for one line, `{{ template "base" . }}`, which k3s replaces by its own configuration. It
-is read and changed as TOML in which that line is a comment. A template with more of the template language is refused.
+Two kinds of templates are TOML, but for one line: those that extend the base by `{{ template "base" . }}`, which k3s
+replaces by its own configuration, and those without any of the template language, which Go's text/template prints as
+they are, so that they are the whole configuration. That line is read as a comment. A template with more of the
+language is refused, with the first line that has it.
 
-Source: https://docs.k3s.io/advanced#base-template
+Sources: https://docs.k3s.io/advanced#base-template, https://pkg.go.dev/text/template
 """
 
 from __future__ import annotations
@@ -22,15 +24,27 @@ _BASE_LINE = re.compile(r'^\{\{-?\s*template\s+"base"\s+\.\s*-?\}\}', re.MULTILI
 _COMMENT = "#base#"
 
 
+def is_whole(text: str) -> bool:
+    """Whether a template has nothing of the template language, and so is a whole configuration; not an empty one."""
+    return "{{" not in text and bool(text.strip())
+
+
 def plain(text: str, path: str = "") -> str:
     """The TOML in a template, with the same line numbers.
 
     Raises:
-        CdiError: ENGINE_CONFIG_SHAPE when it does not extend the base, or has more of the template language.
+        CdiError: ENGINE_CONFIG_SHAPE when it is empty, or has more of the template language than one base.
     """
-    marked, count = _BASE_LINE.subn(lambda match: _COMMENT + match[0], text)
-    if count != 1 or "{{" in marked.replace(_COMMENT + "{{", "", 1):
-        cause = "it is a template that is more than the base and TOML, so nothing is changed in it"
+    if is_whole(text):
+        return text
+    marked = _BASE_LINE.sub(lambda match: _COMMENT + match[0], text, count=1)
+    for number, line in enumerate(marked.splitlines(), 1):
+        source = line.removeprefix(_COMMENT + "{{")
+        if "{{" in source:
+            cause = f"it has more of the template language than one base, here: {source.strip()}"
+            raise CdiError([Finding("ENGINE_CONFIG_SHAPE", cause, path=path, line=number)])
+    if marked == text:
+        cause = "it is an empty template, and k3s writes an empty configuration from it"
         raise CdiError([Finding("ENGINE_CONFIG_SHAPE", cause, path=path)])
     return marked
 
@@ -42,7 +56,7 @@ def loads(text: str, path: str = "") -> Table:
 
 def put(text: str, keys: Keys, value: Value, path: str = "", written: str = "") -> str:
     """The template with a value at a key. See `toml_edit.put`; raises as `plain`, too."""
-    return toml_edit.put(plain(text, path), keys, value, path, written).replace(_COMMENT, "", 1)
+    return toml_edit.put(plain(text, path), keys, value, path, written).replace(_COMMENT + "{{", "{{", 1)
 
 
 def written(text: str, keys: Keys) -> str:
@@ -52,4 +66,4 @@ def written(text: str, keys: Keys) -> str:
 
 def drop(text: str, keys: Keys, path: str = "") -> str:
     """The template without a key or table. See `toml_edit.drop`; raises as `plain`, too."""
-    return toml_edit.drop(plain(text, path), keys, path).replace(_COMMENT, "", 1)
+    return toml_edit.drop(plain(text, path), keys, path).replace(_COMMENT + "{{", "{{", 1)

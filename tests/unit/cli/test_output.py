@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shim.base.findings import TABLE
+from shim.base.findings import TABLE, Finding
+from shim.cli import output
 
 BAD = """\
 cdiVersion: "0.6.0"
@@ -94,6 +95,22 @@ def test_d11_no_table_has_blanks_at_the_end_of_a_line(shim: Run) -> None:
         done = shim(*command.split())
         assert done.stdout
         assert not re.search(r"[ \t]$", done.stdout, re.MULTILINE), command
+
+
+def test_c11_the_lines_of_a_remedy_are_lines_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines to add to a template were printed as one, with each end of a line as a backslash and an n."""
+    remedy = 'add these lines to it:\n[a.b]\n  c = "\x1b"\n'
+    finding = Finding("ENGINE_CONFIG_SHAPE", "it cannot be changed", remedy, path="/x.tmpl", line=3)
+    output.show_findings([finding])
+    assert capsys.readouterr().err.splitlines() == [
+        "ERROR ENGINE_CONFIG_SHAPE: /x.tmpl:3: it cannot be changed",
+        "    add these lines to it:",
+        "    [a.b]",
+        '      c = "\\x1b"',
+    ]
+    output.show_finding_table([finding])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in lines[2:]] == ["add these lines to it:", "[a.b]", 'c = "\\x1b"']
 
 
 # --- D11: colours -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from shim.base.findings import CdiError
 from shim.engines.model import NewRuntime
 from shim.engines.table import ENGINES
 from shim.engines.texts import toml_edit
+from shim.engines.texts.editing import apply, revert
 from shim.host.host import Daemon
 
 containerd = ENGINES["containerd"]
@@ -547,12 +548,63 @@ def test_a_template_of_the_administrator_is_gone_on_with() -> None:
     assert written(Machine(files))[f"{K3S}/config.toml.tmpl"].startswith(own)
 
 
-@pytest.mark.parametrize("own", ["version = 2\n", BASE + "{{ if .X }}\n{{ end }}\n", BASE + BASE])
-def test_any_other_template_is_refused_with_the_lines_to_add(own: str) -> None:
+OTHER_TEMPLATES = {
+    "an empty one": ("", "tmpl: it is an empty template"),
+    "a condition": (BASE + "x = 1\n{{ if .X }}\n{{ end }}\n", "tmpl:3: it has more of the template language"),
+    "two bases": (BASE + BASE, "tmpl:2: it has more of the template language"),
+    "a value of k3s": ("version = 2\nroot = '{{ .NodeConfig.X }}'\n", "here: root = '{{ .NodeConfig.X }}'"),
+}
+
+
+@pytest.mark.parametrize(("own", "says"), OTHER_TEMPLATES.values(), ids=OTHER_TEMPLATES)
+def test_c11_any_other_template_is_refused_with_its_line_and_the_lines_to_add(own: str, says: str) -> None:
+    """The template language was not named, nor where it is."""
     files = {f"{K3S}/config.toml": GENERATED + "version = 2\n", f"{K3S}/config.toml.tmpl": own}
-    id, _, remedy = refusal(Machine(files))
+    id, shown, remedy = refusal(Machine(files))
     assert id == "ENGINE_CONFIG_SHAPE"
+    assert says in shown
     assert f'{V2}.runtimes.shim]\n  runtime_type = "io.containerd.runc.v2"\n' in remedy
+
+
+WHOLE = f"# all of it\nversion = 2\nimports = ['/etc/c.d/*.toml']\n{V2}.runtimes.crun]\n{RUNC}"
+
+
+def test_c11_a_template_of_plain_toml_is_changed_in_place() -> None:
+    """text/template prints it as it is, so that it is the whole configuration: it was refused, as it has no base."""
+    template = f"{K3S}/config.toml.tmpl"
+    files = {f"{K3S}/config.toml": GENERATED + f"version = 2\n{V2}.runtimes.old]\n{RUNC}", template: WHOLE}
+    host = Machine(files)
+    new = written(host, NewRuntime("shim", "/usr/bin/shim", default=True))
+    assert list(new) == [template]
+    assert new[template].startswith(WHOLE.rstrip())
+    plugin = _plugin(new[template], "io.containerd.grpc.v1.cri")
+    assert plugin["containerd"]["default_runtime_name"] == "shim"  # type: ignore[index]  # a table
+    location = containerd.locate(host)
+    registry = containerd.read(host, location)
+    assert "old" not in registry.runtimes, "k3s writes its file from the template alone"
+    assert registry.runtimes["crun"].file == template
+    edits = containerd.edits(host, location, registry, SHIM)
+    after = apply(edits, {template: WHOLE.encode()})[template]
+    assert revert(edits, after, WHOLE.encode()) == WHOLE.encode()
+
+
+def test_c11_a_template_of_plain_toml_has_the_version_that_it_states() -> None:
+    """A file that states no version is of version 1 for containerd 1.x, and its sections have those names."""
+    template = f"{K3S}/config.toml.tmpl"
+    files = {f"{K3S}/config.toml": GENERATED + "version = 2\n", template: "[plugins.cri.cni]\nbin_dir = '/x'\n"}
+    text = written(Machine(files, (1, 7, 1)))[template]
+    assert toml(text)["plugins"]["cri"]["containerd"]["runtimes"].keys() == {"runc", "shim"}
+
+
+def test_c11_a_section_of_version_1_in_a_template_is_named_with_its_line() -> None:
+    template = f"{K3S}/config.toml.tmpl"
+    own = f"{BASE}[plugins.cri.containerd.runtimes.x]\n{RUNC}"
+    for version, stated, name in (((1, 7, 1), 2, "config.toml.tmpl"), ((2, 3, 4), 3, "config-v3.toml.tmpl")):
+        template = f"{K3S}/{name}"
+        files = {f"{K3S}/config.toml": GENERATED + f"version = {stated}\n", template: own}
+        (found,) = (one for one in faults(Machine(files, version)) if one.id == "CONFIG_DEAD_SECTION")
+        assert (found.path, found.line) == (template, 2)
+        assert found.text.startswith("[plugins.cri] has no effect")
 
 
 @pytest.mark.parametrize(("wanted", "said"), [(DEFAULT, "default-runtime: shim"), (CDI, "containerd has it on")])
@@ -576,3 +628,22 @@ def test_a_k3s_without_base_is_refused(version: tuple[int, ...], is_old: bool) -
         assert refusal(host)[0] == "ENGINE_CONFIG_OWNED"
     else:
         assert list(written(host)) == [f"{K3S}/config.toml.tmpl"]
+
+
+@pytest.mark.parametrize(("version", "stated"), [((1, 7, 1), 2), ((2, 3, 4), 3)])
+def test_c13_an_import_that_is_missing_is_named_and_nothing_is_written(version: tuple[int, ...], stated: int) -> None:
+    """The remedy of configure was to run configure anew: no file behind the import is read."""
+    drop_in = f"version = 3\n{V3}.runtimes.x]\n{RUNC}"
+    main = f'version = {stated}\n\nimports = ["/opt/c.d/gone.toml"]\n'
+    host = Machine({CONFIG: main, "/etc/containerd/conf.d/x.toml": drop_in}, version)
+    id, shown, remedy = refusal(host)
+    assert id == "ENGINE_CONFIG_UNREADABLE"
+    assert shown == f"{CONFIG}:3: it imports /opt/c.d/gone.toml, which is missing: containerd does not start"
+    assert remedy == "take /opt/c.d/gone.toml out of imports, or write it as a pattern (/opt/c.d/*.toml)"
+    assert "DROP_IN_UNUSED" not in [one.id for one in faults(host)]
+
+
+def test_c13_a_file_without_a_version_is_of_that_of_its_containerd() -> None:
+    for version, plugin in (((1, 7, 1), "cri"), ((2, 3, 4), "io.containerd.cri.v1.runtime")):
+        (text,) = [text for text in written(Machine({CONFIG: "root = '/x'\n"}, version)).values() if "shim]" in text]
+        assert plugin in toml(text)["plugins"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import Finding
-from shim.engines import spec_dirs
+from shim.engines import spec_dirs, verify
 from shim.engines.model import NewRuntime
 from shim.engines.table import ENGINES
 
@@ -110,3 +112,26 @@ def test_c4_containerd_without_cdi_is_said_to_refuse_what_it_refuses(version: tu
     (finding,) = (one for one in of.faults() if one.id == "CDI_OFF")
     assert finding.text.endswith(fate)
     assert found(of) == []
+
+
+def kind_of(letter: str) -> str:
+    return json.dumps({"cdiVersion": "0.6.0", "kind": f"gid.com/{letter}", "devices": [_DEVICE]})
+
+
+_DEVICE = {"name": "0", "containerEdits": {"env": ["A=1"]}}
+
+
+@pytest.mark.parametrize("engine", FILES)
+def test_b22_a_class_of_one_letter_is_a_warning_where_the_engine_reads_it(engine: str) -> None:
+    """containerd 2.3 panics on it and does not start; only validate warned."""
+    specs = {f"/etc/cdi/{name}.json": kind_of(name) for name in ("x", "xy")}
+    specs |= {"/etc/cdi/broken.json": "{", "/srv/x.json": kind_of("x")}
+    name, _, _, version = FILES[engine]
+
+    def warned(version: tuple[int, ...]) -> list[tuple[str, str]]:
+        of = Machine(ENGINES[engine], tree(engine, name, specs), version)
+        findings = verify.findings(of.host, of.engine, of.location, "shim")
+        return [(finding.level, finding.path) for finding in findings if finding.id == "KIND_SHORT"]
+
+    assert warned(version) == [("WARNING", "/etc/cdi/x.json")]
+    assert warned({"containerd": (1, 6, 20), "crio": (1, 23), "docker": (20, 10), "podman": (4, 0)}[engine]) == []

@@ -22,6 +22,13 @@ def test_a_key_comes_and_goes_and_nothing_else_changes(base: str, around: str) -
     assert template_edit.drop(text, ("t", "k")) == text
 
 
+def test_c11_a_template_without_the_language_is_toml() -> None:
+    text = "# mine\n[a]\nb = 1 # b\n"
+    new = template_edit.put(text, ("t", "k"), {"v": "1"})
+    assert new.startswith(text)
+    assert template_edit.drop(new, ("t",)).split() == text.split()
+
+
 def test_lines_are_numbered_as_in_the_template() -> None:
     assert template_edit.plain(f"#\n{BASES[0]}\n[a]\n").splitlines()[2] == "[a]"
 
@@ -30,13 +37,12 @@ def test_lines_are_numbered_as_in_the_template() -> None:
     "text",
     [
         "",
-        "[a]\n",
         f"{BASES[0]}\n{BASES[0]}\n",
         f"{BASES[0]}\n{{{{ if .X }}}}\n",
         f'a = """\n{BASES[0]}',
         f"a = 1 {BASES[0]}",
     ],
-    ids=["empty", "no base", "two", "more of the language", "inside of a text", "not on a line of its own"],
+    ids=["empty", "two", "more of the language", "inside of a text", "not on a line of its own"],
 )
 def test_another_template_is_refused(text: str) -> None:
     with pytest.raises(CdiError) as refused:
