@@ -1,4 +1,4 @@
-"""What is left to do when our own modules cannot be loaded, or fail where nobody expected it: SHIM_BROKEN.
+"""What is left to do when our own modules cannot be loaded, or fail unexpectedly: SHIM_BROKEN.
 
 The launcher does the same when Python itself cannot be started. This is the other half: an installation that is half
 removed, damaged files, modules that were built for another Python. Builtin modules only, and shim.base.execute.
@@ -29,14 +29,14 @@ def end(part: str, words: list[str], error: Exception) -> "NoReturn":
     if part == "cli" and not isinstance(error, (ImportError, SyntaxError, AttributeError)):
         raise error  # a defect of a command, whose traceback helps
     call = words if part == "create" else []
-    said = _said(call)
-    if said.get("verb") in {"exec", "update"} or said.get("asks") == "0":
+    given = _given(call)
+    if given.get("verb") in {"exec", "update"} or given.get("asks") == "0":
         try:
             from shim.base.execute import execute, let_interrupts_through
 
             if words[:1] == ["sigint=held"]:  # shim.start did not come so far
                 let_interrupts_through()
-            execute(said["low"], words[words.index("--") + 1 :], said.get("sigign", "").split(","))
+            execute(given["low"], words[words.index("--") + 1 :], given.get("sigign", "").split(","))
         except Exception as failure:
             error = failure
     tell(call, error)
@@ -50,18 +50,18 @@ def tell(call: list[str], error: Exception) -> None:
         call: what the launcher handed over for a create, else nothing.
         error: what went wrong.
     """
-    said = _said(call)
+    given = _given(call)
     name = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
     text = str(error)
     if isinstance(error, OSError):  # engines turn the usual words into exit statuses, see shim.base.paths
         text = f"{error.filename or ''} (errno {error.errno})".lstrip()
-    cause = _plain(f"{name}{text}{_place(error)}")
+    cause = _plain(f"{name}{text}{_position(error)}")
     message = f"shim: SHIM_BROKEN: its modules cannot be loaded: {cause} (install shim again)"
-    log = said.get("log", "/dev/stderr")
+    log = given.get("log", "/dev/stderr")
     if log != "/dev/stderr":
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f'time="{now}" level=error msg="{message}"'
-        if said.get("log-format") == "json":
+        if given.get("log-format") == "json":
             line = f'{{"level":"error","msg":"{message}","time":"{now}"}}'
         flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
         try:
@@ -71,17 +71,17 @@ def tell(call: list[str], error: Exception) -> None:
     _write(2, message)
 
 
-def _said(call: list[str]) -> dict[str, str]:
+def _given(call: list[str]) -> dict[str, str]:
     """The launcher's words in front of `--`."""
     return dict(word.partition("=")[::2] for word in call[: call.index("--")]) if "--" in call else {}
 
 
-def _place(error: Exception) -> str:
-    """Where it went wrong."""
-    place = error.__traceback__
-    while place and place.tb_next:
-        place = place.tb_next
-    return f" at {place.tb_frame.f_code.co_filename}:{place.tb_lineno}" if place else ""
+def _position(error: Exception) -> str:
+    """The line at which an error was raised."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return f" at {trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else ""
 
 
 def _plain(text: str) -> str:

@@ -65,8 +65,8 @@ def write(path: str | Path, data: bytes, *, mode: int = 0o644, keep: bool = True
             file.flush()
             if old and keep:
                 _copy_attributes(target, fd)
-                made = os.fstat(fd)
-                if (old.st_uid, old.st_gid) != (made.st_uid, made.st_gid):
+                new = os.fstat(fd)
+                if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
                     os.fchown(fd, old.st_uid, old.st_gid)
             os.fchmod(fd, old.st_mode & 0o7777 if old and keep else mode)  # last: a change of owner takes bits away
             os.fsync(fd)

@@ -227,7 +227,7 @@ def one_line(text: str, longest: int = _LONGEST) -> str:
 
 
 class Finding:
-    """One fact worth telling: an id of TABLE, a text, a place and a remedy.
+    """One fact to report: an id of TABLE, a text, a position and a remedy.
 
     Arguments:
         id: a key of TABLE.
@@ -276,8 +276,8 @@ def from_json(value: dict[str, Any]) -> Finding:
     """The finding that to_json gave. Raises KeyError or TypeError when the value is none."""
     if value["id"] not in TABLE:
         raise KeyError(f"there is no finding {value['id']}")
-    place = {member: value[member] for member in ("path", "line", "rule") if member in value}
-    return Finding(value["id"], value["text"], value["remedy"], **place)
+    position = {member: value[member] for member in ("path", "line", "rule") if member in value}
+    return Finding(value["id"], value["text"], value["remedy"], **position)
 
 
 class CdiError(Exception):

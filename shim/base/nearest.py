@@ -9,20 +9,20 @@ if TYPE_CHECKING:
 _LONGEST = 256  # letters; longer words are not compared
 
 
-def distance(one: str, other: str) -> int:
-    """The Levenshtein distance: how many letters to insert, remove or change to come from one word to the other.
+def distance(word: str, other: str) -> int:
+    """The Levenshtein distance: how many letters to insert, remove or change to make `other` of `word`.
 
     One step for each letter of `other`: a column of the usual table is a pair of integers, whose bits say where it
     grows and where it falls by one (Myers 1999, in the form of Hyyroe 2001).
     """
-    if not one:
+    if not word:
         return len(other)
     positions: dict[str, int] = {}
-    for index, letter in enumerate(one):
+    for index, letter in enumerate(word):
         positions[letter] = positions.get(letter, 0) | 1 << index
-    whole = (1 << len(one)) - 1
-    last = 1 << (len(one) - 1)
-    grows, falls, apart = whole, 0, len(one)
+    whole = (1 << len(word)) - 1
+    last = 1 << (len(word) - 1)
+    grows, falls, apart = whole, 0, len(word)
     for letter in other:
         same = positions.get(letter, 0)
         kept = same | falls
@@ -46,8 +46,8 @@ def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
         return []
     allowed = max(2, len(word) // 3)
     ranked = sorted(
-        (distance(word.lower(), candidate.lower()), place, candidate)
-        for place, candidate in enumerate(candidates)
+        (distance(word.lower(), candidate.lower()), index, candidate)
+        for index, candidate in enumerate(candidates)
         if abs(len(word) - len(candidate)) <= allowed and len(candidate) <= _LONGEST
     )
     return [candidate for apart, _, candidate in ranked[:limit] if apart <= allowed]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def warnings(data: bytes, path: str = "") -> list[Finding]:
-    """What is to be said of a valid spec; nothing of one with faults, which have to be mended first.
+    """Advice about a valid spec; nothing of one with faults, which have to be mended first.
 
     Arguments:
         data: the text of the spec file.
@@ -35,7 +35,7 @@ def warnings(data: bytes, path: str = "") -> list[Finding]:
     from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec without a warning shall not cost
 
     text_read = Document(data)
-    return [Finding(id, text, path=path, line=text_read.locate(place)) for id, place, text in found]
+    return [Finding(id, text, path=path, line=text_read.locate(position)) for id, position, text in found]
 
 
 def _found(document: Json) -> Iterator[tuple[str, Path, str]]:

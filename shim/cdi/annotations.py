@@ -31,8 +31,8 @@ class BadAnnotation(BadName):
         self.key = key
         self.value = value
         self.number = number
-        place = f"entry {number} of " if number else ""
-        super().__init__("invalid-device", f"annotation {quoted(key)}: {place}{quoted(str(value))}: {reason}")
+        entry = f"entry {number} of " if number else ""
+        super().__init__("invalid-device", f"annotation {quoted(key)}: {entry}{quoted(str(value))}: {reason}")
 
 
 def parse(annotations: Mapping[str, str] | None, prefixes: Iterable[str] = (PREFIX,)) -> list[tuple[str, list[str]]]:

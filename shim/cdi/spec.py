@@ -57,7 +57,7 @@ class Spec:
         self.document = document
         self.kind: str = document["kind"]
         self.vendor, self.klass = split_kind(self.kind)
-        self.devices: dict[str, dict[str, Any]] = {one["name"]: one["containerEdits"] for one in document["devices"]}
+        self.devices: dict[str, dict[str, Any]] = {item["name"]: item["containerEdits"] for item in document["devices"]}
         self.edits: dict[str, Any] = document["containerEdits"]
 
 

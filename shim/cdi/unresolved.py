@@ -114,28 +114,28 @@ def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[
     if len(name) > _LONGEST:
         return []
     kind, equals, device = name.partition("=")
-    same_kind = [one for one in devices if one.startswith(f"{kind}=")]
+    same_kind = [candidate for candidate in devices if candidate.startswith(f"{kind}=")]
     if same_kind:
         pool, cut = same_kind, len(kind) + 1  # only the part behind "=" differs
     else:
         pool, cut, device = list(devices), 0, name
 
-    def changes(one: str) -> int:
-        whole = distance(device, one[cut : cut + _LONGEST])
-        return whole if equals else min(whole, distance(name, one.partition("=")[2][:_LONGEST]))
+    def changes(candidate: str) -> int:
+        whole = distance(device, candidate[cut : cut + _LONGEST])
+        return whole if equals else min(whole, distance(name, candidate.partition("=")[2][:_LONGEST]))
 
     compared: list[tuple[int, int, str]] = []
-    for one in pool:
-        letters -= min(len(one) - cut, _LONGEST)
+    for candidate in pool:
+        letters -= min(len(candidate) - cut, _LONGEST)
         if letters < 0:
             break
-        compared.append((changes(one), len(compared), one))  # equally near ones stay in their order
-    found = [one for apart, _, one in sorted(compared) if apart <= max(_FEW, len(device))][:_NEAR]
-    begun = [one for _, _, one in compared if device and one.startswith(device, cut)]
+        compared.append((changes(candidate), len(compared), candidate))  # equally near ones stay in their order
+    found = [candidate for apart, _, candidate in sorted(compared) if apart <= max(_FEW, len(device))][:_NEAR]
+    begun = [candidate for _, _, candidate in compared if device and candidate.startswith(device, cut)]
     if len(begun) == 1:
-        found = [*begun, *(one for one in found if one not in begun)][:_NEAR]
+        found = [*begun, *(candidate for candidate in found if candidate not in begun)][:_NEAR]
     if same_kind:
-        elsewhere = [one for one in devices if one.endswith(f"={device}")][:_SAME]
-        elsewhere.sort(key=lambda one: distance(kind, one.partition("=")[0][:_LONGEST]))
+        elsewhere = [candidate for candidate in devices if candidate.endswith(f"={device}")][:_SAME]
+        elsewhere.sort(key=lambda candidate: distance(kind, candidate.partition("=")[0][:_LONGEST]))
         found = found[: _NEAR - 1] + elsewhere[:1] if elsewhere else found
     return found

@@ -5,8 +5,8 @@
 The launcher starts this only where a request is possible; for everything else it executes the low-level runtime itself.
 What a container gets is decided in shim.create.recipe; here the decision is carried out.
 
-Import budget, enforced by tests/unit/create/test_imports.py: builtin modules and our hot modules. Late imports, each in
-one place: exec and update (below), folding (below), and those that shim.create.recipe, world and rules name. Nothing
+Import budget, enforced by tests/unit/create/test_imports.py: builtin modules and our hot modules. Late imports, each at
+one line: exec and update (below), folding (below), and those that shim.create.recipe, world and rules name. Nothing
 here starts a program or opens a device.
 """
 

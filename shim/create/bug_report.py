@@ -197,8 +197,8 @@ def _differences(old: Any, new: Any, member: str) -> Iterator[tuple[str, str, st
             below = f"{member}.{name}" if member else str(name)
             yield from _differences(old.get(name, _MISSING), new.get(name, _MISSING), below)
     elif isinstance(old, list) and isinstance(new, list):
-        for index, (one, other) in enumerate(zip_longest(old, new, fillvalue=_MISSING)):
-            yield from _differences(one, other, f"{member}[{index}]")
+        for index, (before, now) in enumerate(zip_longest(old, new, fillvalue=_MISSING)):
+            yield from _differences(before, now, f"{member}[{index}]")
     elif old is _MISSING or new is _MISSING or (type(old), old) != (type(new), new):
         yield member, _written(old), _written(new)
 

@@ -5,7 +5,7 @@ file or the new one, never half of one. There is no fsync: an engine writes a bu
 and a sync of its disk would cost more than the whole create.
 
 Two shims may work on one bundle. Each may replace only the file that it has read, which it checks while it holds a lock
-on that very file; who comes second reads the new file and edits that. So no edit is lost, and no third file is needed
+on that very file; the second one reads the new file and edits that. So no edit is lost, and no third file is needed
 for the lock.
 """
 
@@ -31,7 +31,7 @@ MAX_SIZE = 16 * 1024 * 1024
 _MAX_SEARCHED = 64 * 1024 * 1024  # bytes of a larger file in which a request is looked for
 _MAX_TRIES = 100  # each means that another process has replaced the file
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
-# O_NONBLOCK: a FIFO in its place must not hold the engine up
+# O_NONBLOCK: a FIFO at this path must not hold the engine up
 _READ = posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOCTTY
 
 

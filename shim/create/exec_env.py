@@ -5,7 +5,7 @@ launcher comes here only when the container has a record. A variable is set wher
 that it had before us; so a value that the user gave to `exec -e` wins.
 
 Without a process file nothing is to be done: runc and crun begin with the process of config.json then, which has the
-variables, and put what `exec --env` says over it.
+variables, and put the variables of `exec --env` over it.
 
 Whatever is odd about record or file, the file stays as it is, and exec goes on: it may be the probe on which a healthy
 container's life depends.
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from shim.create.invocation import Invocation
 
 
-def complete(call: Invocation, place: str = "") -> None:
+def complete(call: Invocation, directory: str = "") -> None:
     """Complete the environment in the process file of an exec.
 
     Arguments:
         call: the call; its process file, and what names its record.
-        place: the directory of the records, found out when not given.
+        directory: that of the records, found out when not given.
     """
     try:
-        place = place or record_files.directory()
-        entry = record_reader.read(place, call) if place and call.key and call.process else None
+        directory = directory or record_files.directory()
+        entry = record_reader.read(directory, call) if directory and call.key and call.process else None
         if entry and entry["env"]:
             edit(call.process, lambda process: _completed(process, entry["env"]))
     except Exception:  # noqa: S110  # see above; not even a defect of ours may stop it
@@ -45,11 +45,11 @@ def _completed(process: dict[str, Any], changes: dict[str, Any]) -> dict[str, An
     if not isinstance(given, list) or not all(isinstance(entry, str) for entry in given):
         return process
     env = list(given)
-    places = {entry.partition("=")[0]: place for place, entry in enumerate(env)}
+    indexes = {entry.partition("=")[0]: index for index, entry in enumerate(env)}
     for name, (new, old) in changes.items():
         entry = f"{name}={new}"
-        if name not in places:
+        if name not in indexes:
             env.append(entry)
-        elif old is not None and env[places[name]] == f"{name}={old}":
-            env[places[name]] = entry
+        elif old is not None and env[indexes[name]] == f"{name}={old}":
+            env[indexes[name]] = entry
     return {**process, "env": env} if env != given else process

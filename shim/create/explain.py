@@ -133,8 +133,7 @@ def _findings(question: Question, decision: Decision, refused: CdiError | None) 
     elif not decision.is_sandbox and not question.fault and not decision.unreadable:
         found += image_requests.ignored_requests(question.config, decision.settings)
     found += [*decision.findings, *(refused.findings if refused else ())]
-    told = {(finding.id, str(finding)): finding for finding in reversed(found)}
-    return [finding for finding in found if told.pop((finding.id, str(finding)), None)]
+    return list({(finding.id, str(finding)): finding for finding in reversed(found)}.values())[::-1]
 
 
 def _judged(question: Question, decision: Decision) -> list[Edit]:
@@ -182,8 +181,8 @@ def warnings(entry: Json) -> list[Finding]:
     return [from_json(finding) for finding in entry.get("findings") or ()]
 
 
-def _edits(made: Plan) -> Iterator[Edit]:
-    for origin in made.origins:
+def _edits(plan: Plan) -> Iterator[Edit]:
+    for origin in plan.origins:
         for kind, value in origin["edits"].items():
             for item in value if isinstance(value, list) else [value]:
                 yield Edit(kind, item, item, origin, ADDED)

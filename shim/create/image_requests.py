@@ -1,12 +1,12 @@
-"""Compatibility sources: requests that an image can make, as the vendors' runtimes hear them. HOT where switched on.
+"""Compatibility sources: requests that an image can make, as the vendors' runtimes read them. HOT where switched on.
 
-Two sources, heard behind --device and annotations, in this order:
+Two sources, read after --device and annotations, in this order:
 
     mounts         of /dev/null below /var/run/nvidia-container-devices: ID, cdi/VENDOR/CLASS/DEVICE,
                    cdi/VENDOR/CLASS=DEVICE, imex/CHANNEL
     environment    NVIDIA_VISIBLE_DEVICES, AMD_VISIBLE_DEVICES, and what the configuration adds
 
-config.json cannot tell what the image brought along from what its user said. So both are off unless the configuration
+config.json does not show what comes from the image and what from its user. So both are off unless the configuration
 switches them on, and then count for containers that are privileged (CAP_SYS_ADMIN in the bounding set), or for all if
 the configuration says "any". A container that may not ask starts without what it asked for, and a warning says so.
 
@@ -184,7 +184,7 @@ def by_mounts(config: Json, settings: Settings) -> dict[str, str]:
         CdiError: SOURCE_VALUE.
     """
     mounts = config.get("mounts")
-    places: dict[str, str] = {}  # item -> destination
+    destinations: dict[str, str] = {}  # item -> destination
     channels: dict[str, str] = {}
     for mount in mounts if isinstance(mounts, list) else ():
         destination = mount.get("destination") if isinstance(mount, dict) else None
@@ -198,12 +198,12 @@ def by_mounts(config: Json, settings: Settings) -> dict[str, str]:
                 channels.setdefault(rest, destination)
             elif form == "cdi" and rest:
                 kind, _, device = rest.rpartition("/")
-                places.setdefault(rest if "=" in device else f"{kind}={device}", destination)
+                destinations.setdefault(rest if "=" in device else f"{kind}={device}", destination)
             else:
-                places.setdefault(item, destination)
+                destinations.setdefault(item, destination)
     kind = settings.default_kind
     found: dict[str, str] = {}
-    for items, of_kind in ((places, kind), (channels, f"{kind.partition('/')[0]}/{_IMEX_CLASS}")):
+    for items, of_kind in ((destinations, kind), (channels, f"{kind.partition('/')[0]}/{_IMEX_CLASS}")):
         try:
             # together, since `all`, `none` and `void` say something about their neighbours
             devices = _devices(items, of_kind)

@@ -57,7 +57,7 @@ def append(call: Invocation, outcome: Outcome, *, rootful: bool) -> None:
 
 
 def find(rootful: bool, environ: dict[bytes, bytes] | None = None) -> str:
-    """The usual place of the log, "" when there is none.
+    """The usual path of the log, "" when there is none.
 
     Arguments:
         rootful: whether we are the host's root (shim.host.identity).
@@ -75,9 +75,9 @@ def find(rootful: bool, environ: dict[bytes, bytes] | None = None) -> str:
 def _make_directories(path: str) -> None:
     """Make what is missing of ~/.local/state/shim, with the mode that the XDG specification demands."""
     directory = parent(path)
-    for one in (parent(parent(directory)), parent(directory), directory):
+    for missing in (parent(parent(directory)), parent(directory), directory):
         try:
-            posix.mkdir(one, 0o700)
+            posix.mkdir(missing, 0o700)
         except OSError:
             pass  # it is there, or the log cannot be written
 

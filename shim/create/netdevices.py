@@ -6,8 +6,8 @@ what it asked for. For these the same is done by two hooks, shim.hooks.netdevice
 poststop brings it back.
 
 The hooks work with every runtime, `linux.netDevices` only with some. So the question "does this runtime know it?" needs
-no answer to be safe: whatever is not known for certain counts as no, and shim.host.abilities is the one place where a
-yes may come from. Guessing by version was not chosen (distributions backport, wrappers lie), and neither was asking
+no answer to be safe: whatever is not known for certain counts as no, and shim.host.abilities is the only source of a
+yes. Guessing by version was not chosen (distributions backport, wrappers lie), and neither was asking
 `runc features` here: no process is started on the create path.
 
 A bundle may have hooks of an earlier create, when the answer was still no. They stay, since a hook in config.json is

@@ -1,4 +1,4 @@
-"""Recipe: which devices a container gets, decided once for all who ask. HOT, no I/O of its own.
+"""Recipe: which devices a container gets, decided once for create, explain and precreate. HOT, no I/O of its own.
 
     ask, resolve, rule, edit
 
@@ -7,7 +7,7 @@ explain describes it. Whatever it needs to know of the host it asks the World, s
 the answers. Two rules govern every line: a container that asked for nothing never fails because of us, and one that
 asked never starts without.
 
-Late imports, each in one place: the sources that an image can write to (where one is switched on, or the configuration
+Late imports, each at one line: the sources that an image can write to (where one is switched on, or the configuration
 is broken), which annotations count under CRI-O and podman (shim.create.annotation_requests), user namespaces (few
 containers have one), network interfaces (few specs move any), and the C core, which knows what a hook's command line
 means (where a hook may be folded).

@@ -28,7 +28,7 @@ _STATUS = ("st_mode", "st_ino", "st_dev", "st_uid", "st_gid", "st_size", "st_rde
 
 
 class Status:
-    """What stat(2) said about a file; members as in os.stat_result."""
+    """The status of a file, see stat(2); members as in os.stat_result."""
 
     __slots__ = _STATUS
 
@@ -155,8 +155,8 @@ _TYPES: dict[str, type] = {
 
 def _answer(kind: str, answer: Any) -> Any:
     if kind == "settings":
-        settings, trouble = answer
-        return Settings.from_json(settings), error_from_json(trouble and trouble["error"])
+        settings, fault = answer
+        return Settings.from_json(settings), error_from_json(fault and fault["error"])
     if kind == "specs":
         if isinstance(answer, dict):
             return error_from_json(answer["error"])

@@ -7,8 +7,8 @@
     hooks         of config.json: variables and arguments, except of a program that a spec has a hook of
     config.json   that could not be decoded: all but the words by which it may ask
 
-All of it works on plain values, as `Question.to_json` and `recorded.trace_to_json` give them. Since equal things stay
-equal, and things in one directory stay in one directory, the decision is the same; bug_report.make checks that.
+All of it works on plain values, as `Question.to_json` and `recorded.trace_to_json` give them. Since equal values stay
+equal, and paths in one directory stay in one directory, the decision is the same; bug_report.make checks that.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class _Redaction:
         parts = []
         for part in path.split("/"):
             here = clean(f"{here}/{part}")
-            is_system = f"{here}/".startswith(tuple(f"{one}/" for one in _SYSTEM))
-            is_personal = f"{here}/".startswith(tuple(f"{one}/" for one in _PERSONAL))
+            is_system = f"{here}/".startswith(tuple(f"{path}/" for path in _SYSTEM))
+            is_personal = f"{here}/".startswith(tuple(f"{path}/" for path in _PERSONAL))
             keeps = part in {"", ".", ".."} or part in _USUAL or part in self._names
             parts.append(part if keeps or (is_system and not is_personal) else self.word(part))
         return "/".join(parts)

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 _INPUT = 0
 
 
-def complete(call: Invocation, place: str = "") -> None:
+def complete(call: Invocation, directory: str = "") -> None:
     """Complete the device rules in the resources of an update.
 
     Arguments:
         call: the call; its resources, and what names its record.
-        place: the directory of the records, found out when not given.
+        directory: that of the records, found out when not given.
     """
     try:
-        place = place or record_files.directory()
-        entry = record_reader.read(place, call) if place and call.key and call.resources else None
+        directory = directory or record_files.directory()
+        entry = record_reader.read(directory, call) if directory and call.key and call.resources else None
         origins = entry["origins"] if entry else ()
         nodes = [node for origin in origins for node in origin["edits"].get("deviceNodes") or ()]
         if nodes and call.resources == "-":
@@ -76,6 +76,6 @@ def _edited(data: bytes, nodes: list[Json]) -> bytes:
     try:
         given, replaced = fastjson.loads_noting(data.decode("utf-8"))
         completed = given if replaced else _completed(given, nodes)
-    except Exception:  # the low-level runtime says what is wrong with them
+    except Exception:  # the low-level runtime reports what is wrong with them
         return data
     return fastjson.dumps(completed).encode("ascii") if completed != given else data

@@ -198,9 +198,9 @@ class Host:
 
     def every(self, name: str) -> list[str]:
         """The programs of this name in the launcher's six directories, then in our own PATH; each file once."""
-        places = dict.fromkeys([*PROGRAM_DIRECTORIES, *self.environment.get("PATH", "").split(":")])
+        directories = dict.fromkeys([*PROGRAM_DIRECTORIES, *self.environment.get("PATH", "").split(":")])
         found: dict[tuple[int, int], str] = {}
-        for path in (f"{place}/{name}" for place in places if place.startswith("/")):
+        for path in (f"{directory}/{name}" for directory in directories if directory.startswith("/")):
             status = self.status(path) if self._is_program(path) else None
             if status:
                 found.setdefault((status.st_dev, status.st_ino), path)
@@ -215,10 +215,10 @@ class Host:
         Returns:
             its path, "" when none is there. Else searched are the launcher's six directories, then our own PATH.
         """
-        places = [*path.split(":"), *PROGRAM_DIRECTORIES, *self.environment.get("PATH", "").split(":")]
+        directories = [*path.split(":"), *PROGRAM_DIRECTORIES, *self.environment.get("PATH", "").split(":")]
         for name in names:
-            for place in [""] if "/" in name else places:
-                candidate = name if "/" in name else f"{place}/{name}"
+            for directory in [""] if "/" in name else directories:
+                candidate = name if "/" in name else f"{directory}/{name}"
                 if candidate.startswith("/") and self._is_program(candidate):
                     return candidate
         return ""
@@ -256,8 +256,8 @@ class Host:
     def daemons(self, name: str) -> list[Daemon]:
         """The processes whose program has this name, the oldest first."""
         every = list(_processes()) if self._daemons is None and self.root == "/" else self._daemons or ()
-        ours = [one for one in every if one.argv and Path(one.argv[0]).name == name]
-        return sorted(ours, key=lambda one: (one.started, one.pid))
+        ours = [daemon for daemon in every if daemon.argv and Path(daemon.argv[0]).name == name]
+        return sorted(ours, key=lambda daemon: (daemon.started, daemon.pid))
 
     def _is_program(self, path: str) -> bool:
         real = self.real(path)

@@ -3,7 +3,7 @@
 A spec names programs that run as root, so a file counts only if trusted users alone could have put it there: it and
 every directory above it belong to a trusted uid and can be written by no group (other than gid 0) and by no others,
 nor by anybody else whom a POSIX access list names. The sticky bit does not help: it keeps others from replacing a file,
-not from making one. Links are followed step by step, and each place that a link leads through is judged like any other.
+not from making one. Links are followed step by step, and each path that a link leads through is judged like any other.
 
 Which users are trusted depends on the identity of this process (shim.host.identity): host root trusts uid 0 alone. Any
 other user trusts its own uid and root, and below the system directories also the overflow uid, since host root
@@ -75,7 +75,7 @@ class Trust:
         Arguments:
             path: an absolute path, to a file or directory that exists.
         Returns:
-            "" when it is trusted, else one clause that names the place and the cause.
+            "" when it is trusted, else one clause that names the path and the cause.
         Raises:
             OSError: a part of the path is missing, cannot be looked at, or is a circle of links (ELOOP).
         """
@@ -148,7 +148,8 @@ def _parts(path: str) -> list[str]:
 def _is_system(path: str) -> bool:
     """Whether host root's files lie there; the directories above them count too: `/`, `/run`, `/var` and so on."""
     return any(
-        path == one or path.startswith(f"{one}/") or f"{one}/".startswith(f"{path.rstrip('/')}/") for one in SYSTEM_DIRS
+        path == directory or path.startswith(f"{directory}/") or f"{directory}/".startswith(f"{path.rstrip('/')}/")
+        for directory in SYSTEM_DIRS
     )
 
 
