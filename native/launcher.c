@@ -28,6 +28,7 @@
 #include "python.h"
 #include "scan.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -95,27 +96,41 @@ static void find_low_level(const char *name)
 
 /* --- does anything ask? ----------------------------------------------------------------------------------------- */
 
+/* Opens a path; -errno where it cannot. */
+static int open_at(int directory, const char *path, int flags)
+{
+    int fd = openat(directory, path, flags | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 /* Finds the config.json that the low-level runtime will read. It is not opened: a writer of a FIFO would notice that. */
 static int find_config(void)
 {
-    int flags = O_PATH | O_CLOEXEC;
     if (call.config)
-        return open(call.config, flags);
+        return open_at(AT_FDCWD, call.config, O_PATH);
     if (!call.bundle)
-        return open("config.json", flags);
-    cleanup_fd int bundle = open(call.bundle, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return bundle < 0 ? -1 : openat(bundle, "config.json", flags);
+        return open_at(AT_FDCWD, "config.json", O_PATH);
+    cleanup_fd int bundle = open_at(AT_FDCWD, call.bundle, O_PATH | O_DIRECTORY);
+    return bundle < 0 ? bundle : open_at(bundle, "config.json", O_PATH);
 }
 
-/* Opens a file that was found, -1 unless it is a regular one. */
+/* Opens a file that was found; -EINVAL unless it is a regular one. */
 static int open_config(int found)
 {
     char path[sizeof "/proc/self/fd/" + 16];
     struct stat status;
-    if (found < 0 || fstat(found, &status) != 0 || !S_ISREG(status.st_mode))
-        return -1;
+    if (found < 0)
+        return found;
+    if (fstat(found, &status) != 0 || !S_ISREG(status.st_mode))
+        return -EINVAL;
     snprintf(path, sizeof path, "/proc/self/fd/%d", found);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return open_at(AT_FDCWD, path, O_RDONLY);
+}
+
+/* Whether a file could not be opened for want of something else, which another process may have a moment later. */
+static bool is_shortage(int error)
+{
+    return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -EINTR || error == -EAGAIN;
 }
 
 enum answer {
@@ -125,8 +140,9 @@ enum answer {
 };
 
 /*
- * Read and not mapped: a file that is cut while it is read must not end this process. What cannot be opened or is no regular
- * file is left to the low-level runtime. One that exceeds MAX_CONFIG is searched by Python.
+ * Read and not mapped: a file that is cut while it is read must not end this process. What is missing, closed to us or no
+ * regular file is left to the low-level runtime, which finds it so, too; where only descriptors or memory are short it might
+ * find a request. One that exceeds MAX_CONFIG is searched by Python.
  */
 static enum answer does_config_ask(const struct needle_file *file)
 {
@@ -135,7 +151,7 @@ static enum answer does_config_ask(const struct needle_file *file)
     cleanup_fd int found = find_config();
     cleanup_fd int fd = open_config(found);
     if (fd < 0)
-        return NOTHING_ASKS;
+        return is_shortage(fd) ? MAY_ASK : NOTHING_ASKS;
     for (ssize_t part; size < sizeof text; size += (size_t)part) {
         part = read(fd, text + size, sizeof text - size);
         if (part < 0)
