@@ -18,6 +18,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
+from shim.engines.texts import toml_lists
 from shim.engines.texts.toml_scan import Statement, line_end, statements
 from shim.engines.texts.values import get, put_in, same, take_out
 
@@ -92,11 +93,24 @@ def put(text: str, keys: Keys, value: Value, path: str = "", written: str = "") 
     if isinstance(value, dict):
         without = drop(text, keys, path) if get(document, keys) is not None else text
         new = _with_table(without, keys, value)
+    elif statement and not written and (edited := _with_items(text, statement, get(document, keys), value, expected)):
+        return edited
     elif statement:
         new = text[: statement.value] + (written or _value(value)) + text[statement.stop :]
     else:
         new = _with_key(text, keys, value)
     return _checked(new, expected, keys, path)
+
+
+def _with_items(text: str, statement: Statement, old: Value, new: Value, expected: Table) -> str:
+    """The text with other items in a list of several lines, "" for another value, and where it cannot be done."""
+    if not (isinstance(old, list) and isinstance(new, list) and "\n" in text[statement.value : statement.stop]):
+        return ""
+    edited = toml_lists.edited(text, statement.value, old, new, _value)
+    try:
+        return edited if same(tomllib.loads(edited.removeprefix("\ufeff")), expected) else ""
+    except ValueError:
+        return ""
 
 
 def drop(text: str, keys: Keys, path: str = "") -> str:

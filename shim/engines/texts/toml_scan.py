@@ -65,6 +65,34 @@ def statements(text: str) -> Iterator[Statement]:
             yield Statement((*table, *_path(text[at:equals])), False, begin, value, stop, at := line_end(text, stop))
 
 
+def items(text: str, at: int) -> list[tuple[int, int]]:
+    """The offsets of the items of a list, each with that behind it.
+
+    Arguments:
+        text: valid.
+        at: offset of the list's bracket.
+    """
+    spans: list[tuple[int, int]] = []
+    depth, begin, last = 0, -1, at
+    while True:
+        at += 1
+        letter = text[at]
+        if letter == "#":
+            at = line_end(text, at) - 1
+        elif depth == 0 and letter in ",]":
+            if begin >= 0:
+                spans.append((begin, last))
+            if letter == "]":
+                return spans
+            begin = -1
+        elif letter not in " \t\r\n":
+            begin = at if begin < 0 else begin
+            if letter in "\"'":
+                at = _string_stop(text, at) - 1
+            depth += (letter in "[{") - (letter in "]}")
+            last = at + 1
+
+
 def line_end(text: str, at: int) -> int:
     """The offset behind the line on which an offset lies, line break included."""
     line_break = text.find("\n", at)

@@ -43,7 +43,7 @@ RUNC = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n
         ("# our head\n", ("version",), 2, "# our head\nversion = 2\n"),
         ("# what t is for\n[t]\n", ("version",), 2, "version = 2\n# what t is for\n[t]\n"),
         ("a = 'x' # why\n", ("a",), "y", 'a = "y" # why\n'),
-        ("[t]\na = [ # why\n 1,\n]\n# end\n", ("t", "a"), [], "[t]\na = []\n# end\n"),
+        ("[t]\na = [ # why\n 1,\n]\n# end\n", ("t", "a"), [], "[t]\na = [ # why\n]\n# end\n"),
     ],
     ids=[
         "a missing file",
@@ -58,7 +58,7 @@ RUNC = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n
         "behind a text of comments alone",
         "a key outside of tables comes before the first header and its comment",
         "the comment behind a value stays",
-        "a list over several lines is replaced as a whole",
+        "a list over several lines keeps its lines",
     ],
 )  # fmt: skip
 def test_a_key_is_put_where_a_person_would(before: str, keys: tuple[str, ...], value: Any, after: str) -> None:
