@@ -55,11 +55,6 @@ def write(
     try:
         if not (make_directory(above) and make_directory(directory)):
             return
-        earlier = None
-        if exists(file):
-            from shim.create import record_reader  # late: few bundles are created twice
-
-            earlier = record_reader.read(directory, call, bundle)
         entry = {
             "format": FORMAT,
             "name": call.name,
@@ -71,7 +66,7 @@ def write(
             "origins": plan.origins,
             "folded": folded,
             "findings": [finding.to_json() for finding in decision.findings],
-            "env": _changes(plan, bundle.config, edited, earlier),
+            "env": _changes(plan, bundle, edited, directory, call),
         }
         life = [_absolute(call.bundle), _states(call), mount_namespace(), posix.getpid(), posix.getppid()]
         replace(file, f"{fastjson.dumps(life)}\n{fastjson.dumps(entry)}\n".encode("ascii"))
@@ -83,20 +78,25 @@ def write(
         pass
 
 
-def _changes(plan: Plan, before: Json, after: Json, earlier: Json | None) -> Json:
+def _changes(plan: Plan, bundle: Bundle, edited: Json, directory: str, call: Invocation) -> Json:
     """Each variable of the plan: [new value, value before us or None].
 
     Where a record of an earlier create to the same file holds, the value before that one is the one before us.
     """
-    old, new = _variables(before), _variables(after)
-    known = earlier["env"] if earlier else {}
+    old, new = _variables(bundle.config), _variables(edited)
+    entries = (entry for origin in plan.origins for entry in origin["edits"].get("env") or ())
+    names = dict.fromkeys(entry.partition("=")[0] for entry in entries)
+    known: Json = {}
+    if any(name in old for name in names) and exists(f"{directory}/{call.key}"):
+        from shim.create import record_reader  # late: few bundles are created twice
+
+        earlier = record_reader.read(directory, call, bundle)
+        known = earlier["env"] if earlier else {}
     changes = {}
-    for origin in plan.origins:
-        for entry in origin["edits"].get("env") or ():
-            name = entry.partition("=")[0]
-            known_new, known_old = known.get(name, (None, None))
-            value = old.get(name)
-            changes[name] = [new[name], known_old if value is not None and value == known_new else value]
+    for name in names:
+        known_new, known_old = known.get(name, (None, None))
+        value = old.get(name)
+        changes[name] = [new[name], known_old if value is not None and value == known_new else value]
     return changes
 
 
