@@ -5,6 +5,7 @@ Here is what all engines have in common; the faults of one engine are found by `
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from shim.host.host import Daemon, Host
 
 _ENFORCING = "/sys/fs/selinux/enforce"
+_TICK = 1 / os.sysconf("SC_CLK_TCK")  # seconds: proc(5) has the start of a process in whole ticks, rounded down
 _FOREIGN = "install the program, or write the right path into that runtime's entry: it is none of shim's"
 _USE_DEVICES = "/sys/fs/selinux/booleans/container_use_devices"
 
@@ -124,7 +126,10 @@ def _restart(host: Host, engine: Engine, location: Location, daemon: Daemon, reg
     if differences is not None:
         yield from differences
         return
-    newer = [path for path in registry.files if host.modified(path) > daemon.started]
+    # right after a restart the process before may still be there: of two with one command line the younger reads next
+    same = [other for other in host.daemons(engine.program) if (other.argv, other.user) == (daemon.argv, daemon.user)]
+    daemon = same[-1] if same else daemon
+    newer = [path for path in registry.files if host.modified(path) > daemon.started + _TICK]
     if newer:
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(daemon.started))
         text = f"{engine.name} (process {daemon.pid}) runs since {since}, and {newer[0]} was changed after that"

@@ -161,7 +161,10 @@ def _value(text: str, parents: list[Node], keys: Keys, value: Value) -> str:
     node = parents[-1].members[keys[-1]].node
     is_line = isinstance(node.value, (dict, list)) and "\n" not in text[node.begin : node.stop]
     gap = "" if is_line else _gap(text, parents[-1], list(parents[-1].members).index(keys[-1]))
-    return _Style(text, parents[0], gap).value(value)
+    style = _Style(text, parents[0], gap)
+    if gap and isinstance(value, list) and isinstance(node.value, list):
+        return style.lines(value)
+    return style.value(value)
 
 
 def _extended(text: str, parents: list[Node], keys: Keys, value: Value) -> str:
@@ -214,6 +217,11 @@ class _Style:
             return "{" + f",{self.blank}".join(inner) + "}"
         line = self._break + self._indent + self._unit * depth
         return "{" + ",".join(f"{line}{self._unit}{member}" for member in inner) + line + "}"
+
+    def lines(self, items: list[Value]) -> str:
+        """A list with a line for each item."""
+        line = self._break + self._indent
+        return "[" + ",".join(f"{line}{self._unit}{self.value(item, 1)}" for item in items) + line * bool(items) + "]"
 
 
 def _unit(text: str, root: Node) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from unit.engines.toy import CONFIG, DROP_IN, Toy
 
 from shim.base import files
 from shim.base.findings import CdiError, Finding
-from shim.engines import configure, launcher, undo_records
+from shim.engines import configure, launcher, undo_records, verify
 from shim.engines.configure import Options, Outcome
 from shim.engines.model import Location, Registry
 from shim.engines.table import ENGINES
@@ -419,6 +421,31 @@ def test_a_low_level_runtime_that_is_gone_is_told(machine: Machine, toy: Toy) ->
     machine.configure(toy)
     (machine.root / "usr/sbin/runc").unlink()
     assert "/usr/sbin/runc" in _found(machine, toy)["LOWLEVEL_MISSING"].text
+
+
+@pytest.mark.parametrize(("later", "needed"), [(-1.0, False), (0.009, False), (0.02, True)])
+def test_c17_a_daemon_that_was_started_within_the_tick_of_a_change_has_read_it(
+    machine: Machine, later: float, needed: bool
+) -> None:
+    """A process has its start in hundredths of a second, rounded down: a restart in the same one was a false alarm."""
+    findings = restart(machine, Daemon(9, ("/usr/bin/toyd",), 0.0), later)
+    assert findings == (["RESTART_NEEDED"] if needed else [])
+
+
+def test_c17_the_younger_of_two_processes_counts_while_the_older_one_ends(machine: Machine) -> None:
+    older = Daemon(8, ("/usr/bin/toyd",), -100.0)
+    other = Daemon(9, ("/usr/bin/toyd", "--config=/other"), 0.0)
+    assert restart(machine, older, -1.0, Daemon(9, ("/usr/bin/toyd",), 0.0)) == []
+    assert restart(machine, older, -1.0, other) == ["RESTART_NEEDED"], "another one is no successor"
+
+
+def restart(machine: Machine, daemon: Daemon, later: float, *others: Daemon) -> list[str]:
+    """RESTART_NEEDED, for processes by seconds from a time at which, with that much added, the file was changed."""
+    os.utime(machine.config, (1000 + later, 1000 + later))
+    processes = [replace(process, started=process.started + 1000) for process in (daemon, *others)]
+    host, toy = Host(machine.host.root, daemons=processes), Toy()
+    location = replace(toy.locate(host), daemon=processes[0])
+    return [found.id for found in verify.findings(host, toy, location, "shim") if found.id == "RESTART_NEEDED"]
 
 
 def test_a_daemon_that_is_older_than_its_files_must_be_restarted(machine: Machine) -> None:

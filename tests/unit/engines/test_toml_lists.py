@@ -1,11 +1,11 @@
-"""Lists of a TOML text that are written on several lines: items come and go, and every other line stays."""
+"""Lists that are written on several lines: items come and go, and every other line stays."""
 
 from __future__ import annotations
 
 import pytest
 
 from shim.engines.model import Add, Edit
-from shim.engines.texts import editing, toml_edit
+from shim.engines.texts import editing, json_edit, toml_edit
 
 # a list as it is written, and what becomes of it with "new" behind its items
 LISTS = {
@@ -80,3 +80,13 @@ def test_c12_whatever_goes_the_rest_is_the_same(text: str) -> None:
         rest = [*items[:number], *items[number + 1 :]]
         assert toml_edit.loads(toml_edit.put(text, ("k",), rest)) == {"k": rest}
         assert "\n" in toml_edit.put(text, ("k",), rest).rstrip()
+
+
+@pytest.mark.parametrize(
+    "text", ['{\n  "k": [\n    "a",\n    "b"\n  ],\n  "x": 1\n}\n', '{"x": {\r\n\t"y": 1\r\n}, "k": ["a", "b"]}\n']
+)
+def test_c12_a_list_of_json_keeps_its_form(text: str) -> None:
+    """dockerd's cdi-spec-dirs on several lines became one, too."""
+    after = json_edit.put(text, ("k",), ["a", "b", "c"])
+    assert after == text.replace('"b"\n', '"b",\n    "c"\n').replace('"b"]', '"b", "c"]')
+    assert json_edit.put(after, ("k",), ["a", "b"]) == text
