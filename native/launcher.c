@@ -36,6 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_CONFIG = 16 << 20 };
 
@@ -166,13 +167,26 @@ static enum answer does_config_ask(const struct needle_file *file)
     return file->is_current && !call.unknown ? NOTHING_ASKS : LIKELY_NOT;
 }
 
+/* Whether an earlier `run --device` has kept the config.json that it found, from which a run without one begins. */
+static bool has_original(void)
+{
+    static const char ending[] = ".shim-original"; /* ENDING in shim/create/original.py */
+    char path[PATH_MAX];
+    if (!is_same(call.verb, "run"))
+        return false;
+    int size = call.config ? snprintf(path, sizeof path, "%s%s", call.config, ending)
+                           : snprintf(path, sizeof path, "%s/config.json%s", call.bundle ? call.bundle : ".", ending);
+    return size < (int)sizeof path && access(path, F_OK) == 0;
+}
+
 static enum answer does_it_ask(void)
 {
     static struct needle_file file;
     if (call.devices)
         return MAY_ASK;
     find_needles(&file);
-    return does_config_ask(&file);
+    enum answer answer = does_config_ask(&file);
+    return answer == NOTHING_ASKS && has_original() ? LIKELY_NOT : answer;
 }
 
 /* --- Python ----------------------------------------------------------------------------------------------------- */

@@ -68,6 +68,12 @@ def help_command(context: click.Context, command: tuple[str, ...]) -> None:
         shim.main([*command, "--help"], prog_name="shim", standalone_mode=False)
 
 
+_KEEPS = {
+    "create": "The bundle's config.json keeps it for later calls.",
+    "run": "It holds for this run: the next one begins from the bundle's config.json as it was.",
+}
+
+
 def _verb_help(verb: str) -> str:
     if verb not in completion.WITH_DEVICES:
         return f"{verb} is a verb of the low-level runtime, to which shim adds nothing: see `shim {verb} --help`.\n"
@@ -77,7 +83,7 @@ Usage: shim [runtime options] {verb} [--device KIND=NAME]... [options] CONTAINER
   {verb} is a verb of the low-level runtime; `shim {verb} --help` shows its options. shim adds one:
 
   --device KIND=NAME  Inject this device; repeatable, also in front of the verb. `shim cdi list` shows the names.
-                      The bundle's config.json keeps it for later runs.
+                      {_KEEPS[verb]}
 
 Example:
   shim {verb} --device nvidia.com/gpu=0 --bundle /tmp/bundle my-container

@@ -91,6 +91,10 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
     """
     world, outcome = World(), Outcome()
     try:
+        if call.verb == "run":
+            from shim.create import original  # late: engines call create
+
+            original.give_back(call.config)
         for bundle in tries(call.config):
             decision = outcome.decision = decide(Question(call, bundle, rootful=rootful), world)
             outcome.refusal = decision.refusal
@@ -98,6 +102,8 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
                 break
             edited, outcome.folded = carry_out(decision, bundle, call, world, rootful)
             outcome.changed = edited != bundle.config
+            if call.verb == "run" and call.devices and outcome.changed:
+                original.keep(bundle, edited)
             if not outcome.changed or bundle.put(edited):
                 break
         world.save()

@@ -128,7 +128,10 @@ class Bundle:
         Raises:
             CdiError: CONFIG_WRITE, and the old file is still there.
         """
-        data = fastjson.dumps(config).encode("ascii")
+        return self.replace(fastjson.dumps(config).encode("ascii"))
+
+    def replace(self, data: bytes) -> bool:
+        """The same for bytes."""
         temporary = f"{self.path}.shim-{posix.getpid()}"
         lock = self._lock()
         try:
@@ -148,6 +151,20 @@ class Bundle:
             if lock >= 0:
                 posix.close(lock)
         return True
+
+    def write_beside(self, path: str, data: bytes) -> None:
+        """Write another file of the bundle anew, with owner and mode of this one. Raises OSError."""
+        temporary = f"{path}-{posix.getpid()}"
+        try:
+            self._write(temporary, data)
+            posix.rename(temporary, path)
+        except OSError:
+            _discard(temporary)
+            raise
+
+    def is_of_owner(self, status: posix.stat_result) -> bool:
+        """Whether another file has the owner of this one."""
+        return status.st_uid == self._uid
 
     def _lock(self) -> int:
         """A descriptor that holds the lock on the file, -1 where there can be none: not every file system has locks."""

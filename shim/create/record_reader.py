@@ -56,7 +56,8 @@ def entries(directory: str) -> Iterator[Json]:
     Arguments:
         directory: see shim.create.record_files.
     Yields:
-        the record, with the members `bundle` and `holds` added: whether config.json still has what was injected.
+        the record, with members added: `bundle`; `states`, the directories of which the low-level runtime keeps one
+        while the container exists; `holds`, whether config.json still has what was injected.
     """
     try:
         names = sorted(posix.listdir(directory)) if directory and _are_ours(directory) else []
@@ -67,7 +68,7 @@ def entries(directory: str) -> Iterator[Json]:
             life, _, rest = read_file(f"{directory}/{name}", _MAX_SIZE).partition(b"\n")
             entry = fastjson.loads(rest.decode("ascii"))
             whole = key(entry["name"], entry["root"], entry["id"]) == name and entry["format"] == FORMAT
-            entry["bundle"] = first_line(life)[0]
+            entry["bundle"], entry["states"], *_ = first_line(life)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
         if whole and _is_env(entry["env"]):

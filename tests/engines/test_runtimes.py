@@ -43,6 +43,18 @@ def test_run_with_device_gives_the_container_the_whole_device(
     assert state["id"] == bundle.id
 
 
+def test_b12_the_next_run_begins_from_the_config_that_was_there(
+    runtime: Runtime, sandbox: Sandbox, device: FakeDevice
+) -> None:
+    """In the foreground, by real runc and crun, whose state is gone when the run has ended."""
+    bundle = Bundle(sandbox, "run-again", device.probe)
+    _, _, before = bundle.identity()
+    for words, expected in ((["--device", NAME], WITH), ([], WITHOUT), (["--device", NAME], WITH), ([], WITHOUT)):
+        assert seen(runtime("run", *words, "--bundle", bundle.directory, bundle.id).ok()) == expected
+    assert bundle.file.read_bytes() == before
+    assert sorted(path.name for path in bundle.directory.iterdir()) == ["config.json", "rootfs"]
+
+
 def test_create_and_start_with_an_annotation_give_the_container_the_whole_device(
     runtime: Runtime, sandbox: Sandbox, device: FakeDevice
 ) -> None:

@@ -83,7 +83,7 @@ def test_what_is_asked_for_is_injected_once_and_the_low_level_runtime_follows(
 
 
 def test_b12_a_bundle_keeps_what_an_earlier_create_was_asked_for(scene: Scene) -> None:
-    """As the README, the help of create and run, and docs/create.md say: nobody could take it out again."""
+    """As docs/create.md says. Engines call create, with a config.json of their own for each start."""
     two = [{"name": name, "containerEdits": {"env": [f"GPU{name}=1"]}} for name in ("0", "1")]
     (scene.specs / "gpu.json").write_text(json.dumps({**SPEC, "devices": two}))
     scene.write({})

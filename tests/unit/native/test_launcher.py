@@ -275,6 +275,17 @@ def test_d5_a_link_of_another_name_has_no_misspelt_commands(world: World) -> Non
     became_runtime(world.call("explian", name="shim-plain"))
 
 
+def test_b12_a_run_whose_bundle_has_a_kept_config_leads_to_python(world: World) -> None:
+    """It is put back there. Engines call create, which does not look for it."""
+    became_runtime(world.call("run", "-b", world.bundle, "x"))
+    kept = world.bundle / "config.json.shim-original"
+    kept.touch()
+    said = became_python(world.call("run", "-b", world.bundle, "x")).verdict()
+    assert (said["verb"], said["asks"]) == (["run"], ["0"])
+    became_runtime(world.call("create", "-b", world.bundle, "x"))
+    kept.unlink()
+
+
 def test_an_unknown_option_leads_to_python(world: World) -> None:
     said = became_python(world.call("--new", "value", "create", "x")).verdict()
     assert (said["unknown"], said["verb"]) == (["--new"], ["create"])
