@@ -39,7 +39,7 @@ FORMAT = 1
 MAGIC = b"shim-index"
 PREAMBLE = 43  # bytes
 _MEMBERS = {"inputs", "ways", "settings", "dirs", "searched", "specs"}  # of the header
-_FIRST_READ = 64 * 1024  # holds everything but the records of eight GPUs
+_FIRST_READ = 8 * 1024  # holds header and names of eight GPUs; memory costs more than a second read of more
 _MAX_SIZE = 256 * 1024 * 1024
 _GROUP_WRITE = 0o020
 

@@ -24,7 +24,8 @@ def placed(present: list[Any], entries: list[Json]) -> list[Any]:
         present: the list of config.json, without mounts that give way (shim.cdi.edits.without_first).
         entries: the new mounts, each with a destination of its own.
     """
-    added = sorted(((_key(entry["destination"]), entry) for entry in entries), key=lambda pair: pair[0].count("/"))
+    keys = [_key(entry["destination"]) for entry in entries]
+    added = sorted(zip(keys, entries, strict=True), key=_depth)
     before: dict[int, list[Json]] = {}
     for index, (_, entry) in zip(_indexes(present, [key for key, _ in added]), added, strict=True):
         before.setdefault(index, []).append(entry)
@@ -33,6 +34,10 @@ def placed(present: list[Any], entries: list[Json]) -> list[Any]:
         result += before.get(index, ())
         result.append(item)
     return result + before.get(len(present), [])
+
+
+def _depth(keyed: tuple[str, Json]) -> int:
+    return keyed[0].count("/")
 
 
 def _indexes(present: list[Any], keys: list[str]) -> list[int]:

@@ -13,7 +13,7 @@ from shim.base import fastjson
 from shim.base.paths import parent
 from shim.base.replace import exists, replace
 from shim.create.record_files import FORMAT, SWEPT
-from shim.host.identity import make_directory, mount_namespace, run_dir
+from shim.host.identity import is_ours, make_directory, mount_namespace, run_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def write(
     above = parent(directory)
     file = f"{directory}/{call.key}"
     try:
-        if not (make_directory(above) and make_directory(directory)):
+        if not (_is_there(above) and _is_there(directory)):
             return
         entry = {
             "format": FORMAT,
@@ -76,6 +76,11 @@ def write(
             record_sweep.sweep(directory, call.key)
     except (OSError, ValueError, TypeError):
         pass
+
+
+def _is_there(directory: str) -> bool:
+    """Whether a directory is ours, made where it is missing. Raises OSError."""
+    return is_ours(directory) or make_directory(directory)
 
 
 def _changes(plan: Plan, bundle: Bundle, edited: Json, directory: str, call: Invocation) -> Json:

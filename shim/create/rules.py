@@ -55,9 +55,9 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int)
             refused += _target_objections("device node", node["path"], spec)
         if block.get("mounts"):
             block["mounts"] = [_bound(mount) for mount in block["mounts"]]
-        for mount in block.get("mounts") or ():
-            refused += _target_objections("mount", mount["containerPath"], spec)
-            refused += _mount_objections(mount, spec, world)
+            for mount in block["mounts"]:
+                refused += _target_objections("mount", mount["containerPath"], spec)
+                refused += _mount_objections(mount, spec, world)
         hooks = block.get("hooks")
         if hooks:
             trust = trust or world.trust(rootful=rootful, user=user)
@@ -72,6 +72,7 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int)
 
 # Exact paths of the kernel's file systems that vendors replace for a container. Anything else there would let a spec
 # unmask what engines mask, or give labels and limits another meaning (CVE-2019-19921 and its successors).
+_KERNEL_DIRECTORIES = ("/proc/", "/sys/")
 _KERNEL_TARGETS = {
     "/proc/driver/nvidia/params",  # NVIDIA: a copy that forbids user space to make nodes for all GPUs
     "/sys/bus/ap",  # IBM Z: the view of the crypto adapters that belong to the container
@@ -89,12 +90,12 @@ def _target_objections(what: str, path: str, spec: str) -> list[Finding]:
 def _target_objection(path: str) -> str:
     if not path.startswith("/"):
         return "is not at an absolute path"
-    if ".." in path.split("/"):
-        return "has .. in its path"
     target = clean(path)
+    if ".." in path and ".." in path.split("/"):
+        return "has .. in its path"
     if target == "/":
         return "would replace its root"
-    if f"{target}/".startswith(("/proc/", "/sys/")) and target not in _KERNEL_TARGETS:
+    if f"{target}/".startswith(_KERNEL_DIRECTORIES) and target not in _KERNEL_TARGETS:
         return "lies in the kernel's own file systems"
     return ""
 

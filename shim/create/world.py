@@ -87,7 +87,10 @@ class World:
 
     def is_missing(self, path: str) -> bool:
         """Whether a path leads nowhere, links followed; False where that cannot be seen."""
-        return bool(self._ask("missing", path))
+        key = ("missing", path)
+        if key not in self._answers:  # not by _ask: a plan may have dozens of mounts
+            self._answers[key] = self._look(*key)
+        return bool(self._answers[key])
 
     def is_read_only(self, path: str) -> bool:
         """Whether the file system in which a path lies takes no writes; False where that cannot be seen."""
