@@ -86,6 +86,7 @@ def check(question: Question, requests: dict[str, str]) -> None:
         raise CdiError([Finding("OPTION_UNKNOWN", text, remedy)])
     check_names(requests)
     check_spelling(question.misspelt)
+    check_items(question.config)
     check_cwd(question.config)
 
 
@@ -100,7 +101,7 @@ def check_names(requests: Collection[str]) -> None:
             raise CdiError([Finding("REQUEST_LIMIT", text, "give the device a shorter name in its spec")])
 
 
-def check_spelling(misspelt: Collection[tuple[str, str, str]]) -> None:
+def check_spelling(misspelt: Iterable[tuple[str, str, str]]) -> None:
     """Refuse a config.json that readers understand differently. Raises CdiError (CONFIG_JSON).
 
     Arguments:
@@ -109,6 +110,34 @@ def check_spelling(misspelt: Collection[tuple[str, str, str]]) -> None:
     for where, name, member in misspelt:
         text = f"config.json: {where or 'the top level'} has {name!r}, which some readers take for {member}"
         raise CdiError([Finding("CONFIG_JSON", text, rule="spelling")])
+
+
+# Lists of config.json whose items are compared, replaced or sorted: the members of an item
+_ITEMS = {
+    ("mounts",): frozenset({"destination", "type", "source", "options", "uidMappings", "gidMappings"}),
+    ("linux", "devices"): frozenset({"path", "type", "major", "minor", "fileMode", "uid", "gid"}),
+    ("linux", "resources", "devices"): frozenset({"allow", "type", "major", "minor", "access"}),
+    ("linux", "namespaces"): frozenset({"type", "path"}),
+    ("linux", "uidMappings"): frozenset({"containerID", "hostID", "size"}),
+    ("linux", "gidMappings"): frozenset({"containerID", "hostID", "size"}),
+}
+
+
+def check_items(config: dict[str, Any]) -> None:
+    """Refuse a config.json with a member of a list's item in another spelling. Raises CdiError (CONFIG_JSON)."""
+    for path, members in _ITEMS.items():
+        items: Any = config
+        for name in path:
+            items = items.get(name) if isinstance(items, dict) else None
+        for item in items if isinstance(items, list) else ():
+            if not isinstance(item, dict) or item.keys() <= members:
+                continue
+            folded = {member.casefold(): member for member in members}
+            check_spelling(
+                (".".join(path), name, folded[name.casefold()])
+                for name in item
+                if name not in members and name.casefold() in folded
+            )
 
 
 def check_cwd(config: dict[str, Any]) -> None:

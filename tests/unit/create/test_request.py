@@ -176,3 +176,33 @@ def test_a_member_that_go_takes_for_one_that_we_edit_is_refused(config: dict[str
 def test_unknown_members_and_wrong_types_are_left_to_others(config: dict[str, Any]) -> None:
     request.check_spelling(_misspelt(config))
     request.check_cwd(config)
+
+
+ITEMS: list[tuple[dict[str, Any], str]] = [
+    ({"mounts": [{"destination": "/a"}, {"deSTInation": "/b"}]}, "mounts has 'deSTInation'"),
+    ({"mounts": [{"de\u017ftination": "/b"}]}, "which some readers take for destination"),
+    ({"linux": {"devices": [{"Path": "/dev/a"}]}}, "linux.devices has 'Path'"),
+    ({"linux": {"resources": {"devices": [{"Allow": True}]}}}, "linux.resources.devices has 'Allow'"),
+    ({"linux": {"namespaces": [{"Type": "user"}]}}, "linux.namespaces has 'Type'"),
+    ({"linux": {"uidMappings": [{"hostid": 5}]}}, "linux.uidMappings has 'hostid'"),
+]
+
+
+@pytest.mark.parametrize(("config", "text"), ITEMS)
+def test_f15_a_misspelt_member_of_an_item_is_refused(config: dict[str, Any], text: str) -> None:
+    """Go takes deSTInation for destination: the mount that it names was neither replaced nor sorted by its depth."""
+    with pytest.raises(CdiError, match=text) as caught:
+        request.check_items(config)
+    assert caught.value.findings[0].id == "CONFIG_JSON"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"mounts": None, "linux": [1]},
+        {"mounts": [None, 1, {"destination": "/a", "unknown": 1}], "linux": {"devices": [{"path": "/a", "more": 2}]}},
+    ],
+)
+def test_other_members_of_items_are_no_misspellings(config: dict[str, Any]) -> None:
+    request.check_items(config)
