@@ -144,6 +144,14 @@ static void append_to_log(const char *log, const char *log_format, const char *q
     put_line(fd, line, (size_t)size);
 }
 
+/* Podman puts the runtime's name in front of what it finds in its log, which is called so: "shim: shim: ..." */
+static bool is_of_podman(const char *log)
+{
+    static const char ending[] = "/oci-log"; /* PODMAN_LOG in shim/create/report.py */
+    size_t size = strlen(log), last = sizeof ending - 1;
+    return size >= last && strcmp(log + size - last, ending) == 0;
+}
+
 /* The log first: it is what containerd shows, and standard error may be a pipe without a reader. */
 void report(const char *log, const char *log_format, const char *message)
 {
@@ -151,7 +159,9 @@ void report(const char *log, const char *log_format, const char *message)
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     bool is_ignored = sigaction(SIGPIPE, &ignore, &before) == 0;
     if (log) {
-        escape(text, sizeof text, message, true);
+        static const char name[] = "shim: ";
+        bool is_named = is_of_podman(log) && strncmp(message, name, sizeof name - 1) == 0;
+        escape(text, sizeof text, message + (is_named ? sizeof name - 1 : 0), true);
         append_to_log(log, log_format, text);
     }
     escape(text, sizeof text - 1, message, false);

@@ -60,9 +60,10 @@ def tell(call: list[str], error: Exception) -> None:
     log = given.get("log", "/dev/stderr")
     if log != "/dev/stderr":
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = f'time="{now}" level=error msg="{message}"'
+        logged = message.removeprefix("shim: ") if log.endswith("/oci-log") else message  # as in shim.create.report
+        line = f'time="{now}" level=error msg="{logged}"'
         if given.get("log-format") == "json":
-            line = f'{{"level":"error","msg":"{message}","time":"{now}"}}'
+            line = f'{{"level":"error","msg":"{logged}","time":"{now}"}}'
         flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC
         try:
             _write(posix.open(log, flags | posix.O_NONBLOCK | posix.O_NOCTTY, 0o644), line)

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from shim.base.findings import CdiError, Finding
 
+PODMAN_LOG = "/oci-log"  # how the path ends that podman gives in --log (libpod, oci_conmon_common.go)
 _LONGEST = 8192
 
 
@@ -34,7 +35,9 @@ def fail(error: CdiError, log: str, log_format: str) -> None:
     message = one_line(f"shim: {first.id}: {error} ({first.remedy})", _LONGEST)
     # the log first: it is what containerd shows, and standard error may be a pipe that nobody reads
     if log and log != "/dev/stderr":
-        _append(log, _log_line(message, log_format))
+        # podman puts the runtime's name in front: "Error: OCI runtime error: shim: shim: …" (in C: report)
+        logged = message.removeprefix("shim: ") if log.endswith(PODMAN_LOG) else message
+        _append(log, _log_line(logged, log_format))
     _write_stderr(message)
 
 

@@ -76,6 +76,13 @@ def test_an_option_for_the_runtime_asks_under_every_podman(podman: Podman, devic
     podman.record("5.0")
 
 
+def test_d11_the_reason_of_a_refusal_names_the_runtime_once(podman: Podman) -> None:
+    """podman puts the name of the runtime in front: it was "shim: shim: DEVICE_UNKNOWN: …"."""
+    ran = podman.run("--rm", BAD_REQUEST, script="true")
+    assert "shim: DEVICE_UNKNOWN: " in ran.err
+    assert "shim: shim: " not in ran.err
+
+
 def test_it_is_told_from_standard_error_to_a_podman_that_does_not_read_the_log(podman: Podman, linked: Path) -> None:
     """As for a runtime that is given by its path, and not named anywhere."""
     ran = podman.run("--rm", BAD_REQUEST, script="true", runtime=linked)

@@ -206,6 +206,17 @@ def test_a_flipped_bit_in_the_one_file_means_that_there_is_none(scene: Scene) ->
     scene.goes_on("create")
 
 
+def test_d11_podman_names_the_runtime_itself(scene: Scene) -> None:
+    """Also where our modules cannot be loaded: see the test of the same name in test_report.py."""
+    (scene.tree / "hot").unlink()
+    (scene.tree / "create/rules.py").unlink()
+    scene.write({"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}})
+    log = scene.log.with_name("oci-log")
+    done = scene.call("create", "log-format=json", f"log={log}")
+    assert done.stderr.startswith("shim: SHIM_BROKEN: ")
+    assert json.loads(log.read_text())["msg"] == done.stderr.rstrip("\n").removeprefix("shim: ")
+
+
 def test_a_reader_of_stderr_that_is_gone_takes_nothing_from_the_log(scene: Scene) -> None:
     (scene.tree / "hot").unlink()
     asking = {"annotations": {"cdi.k8s.io/x": "acme.example/gpu=7"}}

@@ -34,6 +34,16 @@ def test_text_lines_are_what_runc_writes(tmp_path: Path) -> None:
     assert re.fullmatch(r'time="[^"]+" level=error msg="shim: DEVICE_UNKNOWN: .*"\n', log.read_text())
 
 
+@pytest.mark.parametrize(("name", "begins"), [("oci-log", "DEVICE_UNKNOWN: "), ("log.json", "shim: DEVICE_UNKNOWN: ")])
+def test_d11_podman_names_the_runtime_itself(
+    tmp_path: Path, name: str, begins: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its message was "Error: OCI runtime error: shim: shim: DEVICE_UNKNOWN: …"."""
+    report.fail(ERROR, str(tmp_path / name), "json")
+    assert json.loads((tmp_path / name).read_text())["msg"].startswith(begins)
+    assert capfd.readouterr().err.startswith("shim: DEVICE_UNKNOWN: ")
+
+
 def test_control_characters_cannot_make_a_line_of_their_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     report.fail(ERROR, str(tmp_path / "log"), "text")
     for text in ((tmp_path / "log").read_text(), capfd.readouterr().err):

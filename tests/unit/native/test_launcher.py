@@ -775,6 +775,17 @@ def test_a_link_that_leads_nowhere_says_so(world: World, target: str, finding: s
     assert json.loads(log.read_text())["msg"] + "\n" == line
 
 
+def test_d11_podman_names_the_runtime_itself(world: World) -> None:
+    """Its message was "Error: OCI runtime error: shim: shim: LOWLEVEL_MISSING: …"."""
+    world.name("shim-nowhere-at-all")
+    for name, begins in (("oci-log", "LOWLEVEL_MISSING: "), ("log", "shim: LOWLEVEL_MISSING: ")):
+        log = world.root / name
+        done = world.call("--log", log, "--log-format", "json", "create", "x", name="shim-nowhere-at-all")
+        assert done.stderr.startswith("shim: LOWLEVEL_MISSING: ")
+        assert json.loads(log.read_text())["msg"].startswith(begins)
+        log.unlink()
+
+
 def test_nothing_found_says_what_to_install(world: World) -> None:
     world.name("shim-nowhere-to-be-found")
     log = world.bundle / "log"
