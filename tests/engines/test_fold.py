@@ -107,6 +107,19 @@ def test_a_read_only_root(sandbox: Sandbox, runtime: Runtime, driver: Driver, mo
     assert ran.err == ""  # crun shows nothing of what hooks say
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+def test_by_default_create_does_what_a_hook_could_not(
+    sandbox: Sandbox, runtime: Runtime, driver: Driver, shim: Path, read_only: bool
+) -> None:
+    """Every library is found in both; elsewhere than in a read-only root the hook is as fast, and runs."""
+    driver.publish(shim, hook_words(), fold="auto")
+    bundle = bundle_of(sandbox, runtime, f"auto-{read_only}", OPEN, read_only=read_only)
+    driver.put_glibc(bundle.directory / "rootfs")
+    ran = run(runtime, bundle)
+    assert ran.ok().endswith(OPENED)
+    check_mode(driver, bundle, "folded" if read_only else "hook")
+
+
 def test_a_root_without_configuration_of_the_loader(
     sandbox: Sandbox, runtime: Runtime, driver: Driver, mode: str
 ) -> None:
