@@ -89,7 +89,7 @@ def runtime() -> None:
     "--low-level", default="", metavar="RUNTIME", help="runc, crun or a path; by default what the engine uses."
 )
 @click.option("--set-as-default", is_flag=True, help="Make it the default runtime, for every container of the engine.")
-@click.option("--enable-cdi", is_flag=True, help="Switch on the engine's own CDI support as well.")
+@click.option("--enable-cdi", is_flag=True, help="Switch on the engine's own CDI, with the spec directories of shim.")
 @click.option("--hook", is_flag=True, help="podman: register the precreate hook instead of a runtime.")
 @_dry_run_option
 @format_option
