@@ -1,1 +1,1 @@
-"""Base: what every part stands on and what knows nothing of CDI: findings, JSON, text of paths, writers of files."""
+"""Base: what every part uses and what does not depend on CDI: findings, JSON, text of paths, writers of files."""

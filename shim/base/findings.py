@@ -1,6 +1,6 @@
 """Findings: what is wrong, in one vocabulary for the whole project.
 
-The create path, `validate`, `verify` and `doctor` say the same thing with the same id; the table below is the only
+The create path, `validate`, `verify` and `doctor` report the same fact with the same id; the table below is the only
 place where ids, levels and remedies are defined, and docs/findings.md has an entry for each. HOT.
 """
 

@@ -12,7 +12,7 @@ _LONGEST = 256  # letters; longer words are not compared
 def distance(word: str, other: str) -> int:
     """The Levenshtein distance: how many letters to insert, remove or change to make `other` of `word`.
 
-    One step for each letter of `other`: a column of the usual table is a pair of integers, whose bits say where it
+    One step for each letter of `other`: a column of the usual table is a pair of integers, whose bits are where it
     grows and where it falls by one (Myers 1999, in the form of Hyyroe 2001).
     """
     if not word:

@@ -66,7 +66,7 @@ def is_left_over(name: str) -> bool:
 
 
 def exists(path: str) -> bool:
-    """Whether something lies at a path, a link in its last part followed; False also where nobody can tell."""
+    """Whether something lies at a path, a link in its last part followed; False also where that cannot be seen."""
     try:
         posix.stat(path)
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """Compare: what changes for a container between two sets of specs. Pure.
 
-Compared is what the specs say, not how: files, their names, order of keys and YAML or JSON make no difference. Devices
+Meaning counts, not form: files, their names, order of keys and YAML or JSON make no difference. Devices
 are compared by qualified name, as they are served, so that a shadowed definition plays no part. The edits that files
 have for all their devices are compared for the kind as a whole.
 """
@@ -77,7 +77,7 @@ def _content(found: Directories) -> dict[str, Json]:
 
 
 def _joined(specs: Iterable[Spec]) -> Json:
-    """What specs of a kind say for all devices, one behind the other, and their versions."""
+    """What specs of a kind hold for all devices, one behind the other, and their versions."""
     joined: Json = {}
     for spec in specs:
         members = {"cdiVersion": spec.document["cdiVersion"], **spec.edits, **_annotations(spec.document)}

@@ -139,7 +139,7 @@ class Directories:
 
     def _read_directory(self, directory: str, priority: int, trust: Trust | None, inputs: Noting | None) -> None:
         """List one directory and take in what can be used; everything else becomes a finding."""
-        # The reader loads YAML for most files. An index that knows every file never gets here.
+        # The reader loads YAML for most files. With an index of all files this is never reached.
         from shim.cdi import spec as reader
 
         if inputs:
@@ -242,7 +242,7 @@ def _is_directory(entry: posix.DirEntry[str]) -> bool:
     """Whether the entry itself is a directory; a link to one is not, it is a spec that cannot be read."""
     try:
         return entry.is_dir(follow_symlinks=False)
-    except OSError:  # only where the file system does not tell types, and the entry is gone or not accessible
+    except OSError:  # only where the file system does not list types, and the entry is gone or not accessible
         return False
 
 

@@ -175,7 +175,7 @@ def mount(item: Json, *, userns: bool) -> Json:
     Arguments:
         item: the mount of the spec.
         userns: the container gets a user namespace. A bind mount is then idmapped, so that ids on it keep their
-            meaning, unless its options say something about that already.
+            meaning, unless its options decide that already.
     """
     entry = {"destination": item["containerPath"], "source": item["hostPath"]}
     if item.get("type"):
@@ -199,7 +199,7 @@ def idmap_option(item: Json) -> str:
 
 
 def is_bind(options: Iterable[str]) -> bool:
-    """Whether a low-level runtime makes a bind mount of a mount with these options; its type says nothing.
+    """Whether a low-level runtime makes a bind mount of a mount with these options; its type does not matter.
 
     Source: OCI runtime specification, config.md, "Mounts": the type of a bind mount is a dummy, options decide.
     """
@@ -275,7 +275,7 @@ def _process(config: Json) -> Json:
 
 
 def process_owner(config: Json) -> tuple[int, int]:
-    """Uid and gid of the container's process, 0 where the config does not say."""
+    """Uid and gid of the container's process, 0 where the config has none."""
     user = _object(_object(config.get("process"), "process").get("user"), "process.user")
     uid, gid = user.get("uid") or 0, user.get("gid") or 0
     if not isinstance(uid, int) or not isinstance(gid, int):
@@ -364,7 +364,7 @@ def _array(value: object, where: str) -> list[Any]:
 
 
 def _member(item: object, name: str) -> object:
-    """A member of an item that may be no object: the low-level runtime will say so, we only must not fall over it."""
+    """A member of an item that may be no object: the low-level runtime reports that, and here it is no exception."""
     return item.get(name) if isinstance(item, dict) else None
 
 

@@ -24,7 +24,7 @@ def text_of(value: bool | int | float) -> str:
 
 
 def _float_text(number: float) -> str:
-    """The shortest decimal that single precision tells from its neighbours, with an exponent from a million on."""
+    """The shortest decimal that differs from its neighbours in single precision, with an exponent from a million on."""
     from struct import error, pack, unpack  # late: only a float where text is wanted pays for it
 
     try:

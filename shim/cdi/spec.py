@@ -4,7 +4,7 @@
          jsontext         decode      rules
          yamltext
 
-Strict JSON takes the fast way; anything else, and any text with a fault, is read as YAML, which knows lines. The rules
+Strict JSON takes the fast way; anything else, and any text with a fault, is read as YAML, which has lines. The rules
 and their order are those of the reference library (the first finding is its error); where we refuse more, `deviations`
 says why. Limits: 4 MiB of text, 1000 levels, 500000 nodes.
 """
@@ -163,7 +163,7 @@ def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]
         document = decoder.document(value)
         if not decoder.faults and decoder.members == jsontext.members(data) and next(check(document), None) is None:
             return document, []
-    # As YAML, which gives the same for JSON, and knows lines.
+    # As YAML, which gives the same for JSON, and has lines.
     from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec shall not cost
 
     text_read = Document(data)

@@ -107,7 +107,7 @@ def encode(document: Mapping[str, Any], format: Literal["yaml", "json"] = "yaml"
 
 
 def _text(document: Mapping[str, Any], format: str) -> tuple[bytes, reader.Spec]:
-    """Encode, and read back: what the file will say must be what was given."""
+    """Encode, and read back: what is read from the file must be what was given."""
     try:
         plain = _UNPRINTABLE.sub(
             lambda found: f"\\u{ord(found[0]):04x}",

@@ -51,7 +51,7 @@ class Origin:
 
     Attributes:
         kind: CLIENT, CRIO, PODMAN or PODMAN_UNKNOWN.
-        source: what says so, a clause.
+        source: what shows it, a clause.
         remedy: of PODMAN_UNKNOWN: how annotations come to count, a clause.
     """
 

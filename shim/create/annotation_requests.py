@@ -1,6 +1,6 @@
 """Which annotations of a config.json are requests. HOT.
 
-Those whose key begins as the configuration says, unless others than the client and the kubelet could have written them
+Those whose key has a prefix of the configuration, unless others than the client and the kubelet could have written them
 (shim.create.annotation_origin), and none in the sandbox of a pod.
 """
 
@@ -114,7 +114,7 @@ SANDBOX_KEYS = (*_CONTAINERD, *_CRIO, _CRIO_NAME)
 def is_sandbox(annotations: Json, id: str, *, crio: bool) -> bool:
     """Whether this is a pod's pause container, in which no one works, though it has the annotations of its pod.
 
-    A type alone says nothing, since an image or a Pod may have written it, and the container would lose the device that
+    The type alone is no proof, as an image or a Pod may have written it, and the container would lose the device that
     its client asked for. What they cannot know is the id that the engine gives to the container.
 
     Arguments:

@@ -5,7 +5,7 @@ Late: under containerd and docker it is not needed.
     CRI-O    copies annotations of the Pod, which its author writes, into each container. Those of the container alone,
              which the kubelet writes, are in the annotation OWN as a JSON object, which CRI-O writes after those of the
              Pod: a request counts where both have it with the same value. (CRI-O's own CDI reads the container's, too.)
-    podman   before 4.6 copies annotations of the image's manifest, and nothing tells them from those of the command
+    podman   before 4.6 copies annotations of the image's manifest, and nothing marks them off from those of the command
              line: with one that asks, the container is not started.
     nerdctl  2 copies labels of an image whose key holds NERDCTL: likewise.
 

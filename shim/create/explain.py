@@ -41,7 +41,7 @@ REFUSED = "refused"
 MISSING = "missing"  # injected once, and not in config.json any more
 
 
-_HOOK = ("hookName", "path", "args")  # what tells one hook from another
+_HOOK = ("hookName", "path", "args")  # the members that identify a hook
 
 
 class Edit:

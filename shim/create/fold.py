@@ -249,7 +249,7 @@ def _owner(config: Json, world: World, rootful: bool) -> tuple[int, int]:
 
     uid, gid = (userns.Ids(config, kind, world).container.outside(0) for kind in ("uid", "gid"))
     if uid is None or gid is None:
-        raise ValueError("the container's root is nobody on the host")
+        raise ValueError("the container's root has no id on the host")
     return uid, gid
 
 

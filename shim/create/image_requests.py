@@ -8,7 +8,7 @@ Two sources, read after --device and annotations, in this order:
 
 config.json does not show what comes from the image and what from its user. So both are off unless the configuration
 switches them on, and then count for containers that are privileged (CAP_SYS_ADMIN in the bounding set), or for all if
-the configuration says "any". A container that may not ask starts without what it asked for, and a warning says so.
+the configuration says "any". A container that may not ask starts without what it asked for, and a warning reports it.
 
 What a value means stands at `_devices`. Two habits of the vendors' runtimes are not taken over. An image with
 CUDA_VERSION and without any request does not ask for all devices: it asked for nothing. And the request's own mounts
@@ -159,7 +159,7 @@ def by_variables(config: Json, settings: Settings) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, kind in asked.items():
         items = [item.strip() for item in given.get(name, "").split(",")]
-        if items == [MOUNTS_BELOW]:  # a device plugin says by it: see the mounts
+        if items == [MOUNTS_BELOW]:  # a device plugin points to the mounts by it
             continue
         if kind.endswith(f"/{_IMEX_CLASS}"):
             items = [item for item in items if item != "all"]  # NVIDIA's runtime takes no `all` from a variable either
@@ -205,7 +205,7 @@ def by_mounts(config: Json, settings: Settings) -> dict[str, str]:
     found: dict[str, str] = {}
     for items, of_kind in ((destinations, kind), (channels, f"{kind.partition('/')[0]}/{_IMEX_CLASS}")):
         try:
-            # together, since `all`, `none` and `void` say something about their neighbours
+            # together, since `all`, `none` and `void` change the meaning of the items beside them
             devices = _devices(items, of_kind)
         except names.BadName as bad:
             raise _error(f"a mount below {MOUNTS_BELOW}", bad) from None

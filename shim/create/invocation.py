@@ -40,9 +40,9 @@ class Invocation:
         log: value of --log, "" when not given.
         log_format: "text" or "json".
         devices: values of --device, in order.
-        unknown: an option in front of the verb that no table knows, else "".
-        may_ask: False when the launcher found no text by which a source that it knows asks; only the configuration can
-            know another then.
+        unknown: an option in front of the verb that is in no table, else "".
+        may_ask: False when the launcher found no text by which a source known to it asks; only the configuration can
+            have others then.
         ignored: names of signals (without SIG) that were ignored when the launcher started.
         argv: what the low-level runtime gets, argv[0] included.
     """

@@ -59,7 +59,7 @@ def make_no_libraries(names: Iterable[str]) -> bool:
 
 
 def is_foldable(item: Json, question: Question, world: World, which: str) -> bool:
-    """Whether a hook of a plan is one whose work can be done here, as far as the hook itself says; see read()."""
+    """Whether a hook of a plan is one whose work can be done here, as far as the hook itself shows; see read()."""
     call = read(item, question.launcher, world, which) if item["hookName"] in STAGES else None
     return call is not None and bool(early(call))
 

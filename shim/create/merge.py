@@ -5,7 +5,7 @@ the same bundle. So some steps of `edits.apply` have others in their place here,
 config that has everything stays exactly as it is.
 
     variable        by name; ours replaces (the step of edits does so already)
-    device node     by its path, cleaned; it stays if it has our numbers and all that we would say, else ours replaces
+    device node     by its path, cleaned; it stays if it has our numbers and all our members, else ours replaces
     cgroup rule     by all of it, behind the last rule that denies something
     mount           by destination and source, if it can be made at all
     hook            by stage, path and arguments
@@ -38,7 +38,7 @@ _NODE_MOUNT_OPTIONS = ("bind", "rprivate", "nosuid", "noexec")
 
 
 def add(plan: Plan, config: Json) -> Json:
-    """A new config that has everything that the plan wants; equal to `config` when that has it already.
+    """A new config that has everything of the plan; equal to `config` when that has it already.
 
     Arguments:
         plan: what `rules.impose`, or after it `userns.adapt`, gave.

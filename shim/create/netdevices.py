@@ -53,7 +53,7 @@ def place(config: Json, devices: Mapping[str, str], *, native: bool, rootful: bo
     Arguments:
         config: the config.json with the plan applied; it is not changed, the result shares members with it.
         devices: what `wanted` gave. An interface that config.json had for itself is not ours and stays where it is.
-        native: the low-level runtime knows `linux.netDevices`; False when in doubt.
+        native: the low-level runtime supports `linux.netDevices`; False when in doubt.
         rootful: this process is the host's root (shim.host.identity).
         launcher: absolute path of the launcher, the program of the hooks.
     Returns:
@@ -125,7 +125,7 @@ def _with(hooks: Json, pairs: list[str], launcher: str, path: str) -> Json:
 
 
 def _without(linux: Json, devices: Iterable[str]) -> Json:
-    """The linux section without the interfaces that the hooks move: a runtime that knows them would find them gone."""
+    """The linux section without the interfaces that the hooks move: a runtime could not find them any more."""
     kept = {host: entry for host, entry in (linux.get("netDevices") or {}).items() if host not in devices}
     section = {member: value for member, value in linux.items() if member != "netDevices"}
     if kept:

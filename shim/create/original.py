@@ -7,7 +7,7 @@ bytes that were written instead.
 
 A later `run` puts it back where all of this holds, and else goes on with what is there:
 
-    config.json    has exactly the bytes that were written: nobody has edited it since
+    config.json    has exactly the bytes that were written: it was not edited since
     the run        has ended: in the foreground its process becomes the low-level runtime, which reads the file later
     containers     of this bundle with a record are gone: exec and update of one need the file that was made for it
 

@@ -4,7 +4,7 @@ Podman starts the runtime through conmon, which gets podman's own path for the c
 has ended: `--exit-command PATH`. In the precreate stage podman itself is the parent process. In both cases the file's
 identity is looked up in what `shim runtime configure` recorded (shim.host.podman_programs).
 
-An image has a say in conmon's command line only by labels that the client puts into a log tag (`--log-tag`): one word,
+An image can change conmon's command line only by labels that the client puts into a log tag (`--log-tag`): one word,
 so it can be `--exit-command` but not the path behind it.
 
 Source: podman, libpod/oci_conmon_common.go (createOCIContainer), libpod/container_internal.go (setupOCIHooks).

@@ -1,6 +1,6 @@
-"""Question: what a decision is about: a fixed projection of config.json, the call, and who we are. HOT, no I/O.
+"""Question: what a decision is about: a fixed projection of config.json, the call, and our identity. HOT, no I/O.
 
-config.json is hostile and large, and most of it concerns nobody here. MEMBERS lists what a decision may depend on and
+config.json is hostile and large, and most of it does not matter here. MEMBERS lists what a decision may depend on and
 what it may change; nothing else of config.json reaches `recipe.decide`, and a question can be saved and asked again.
 
 Source: OCI runtime specification, config.md and config-linux.md.

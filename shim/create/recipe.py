@@ -9,8 +9,8 @@ asked never starts without.
 
 Late imports, each at one line: the sources that an image can write to (where one is switched on, or the configuration
 is broken), which annotations count under CRI-O and podman (shim.create.annotation_requests), user namespaces (few
-containers have one), network interfaces (few specs move any), and the C core, which knows what a hook's command line
-means (where a hook may be folded).
+containers have one), network interfaces (few specs move any), and the C core, which reads the command lines of hooks
+(where a hook may be folded).
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def _programs(plan: Plan) -> list[str]:
 
 
 def _may_be_known(path: str, question: Question, world: World, whose: str) -> bool:
-    """Whether the program of a hook is one whose work create knows, as far as its path says."""
+    """Whether the program of a hook is one whose work create can do, judged by its path."""
     is_vendor_s = whose == KNOWN and path.rpartition("/")[2] in VENDOR_PROGRAMS
     return is_vendor_s or world.is_same_file(path, question.launcher)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_HOOK = ("hookName", "path", "args")  # what tells one hook from another
+_HOOK = ("hookName", "path", "args")  # the members that identify a hook
 _MAX_SIZE = 16 * 1024 * 1024
 
 
@@ -51,7 +51,7 @@ def read(directory: str, call: Invocation, earlier: Bundle | None = None) -> Jso
 
 
 def entries(directory: str) -> Iterator[Json]:
-    """Every record that can be read, for people who know a container by its id only.
+    """Every record that can be read, to find a container by its id alone.
 
     Arguments:
         directory: see shim.create.record_files.

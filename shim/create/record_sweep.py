@@ -1,6 +1,6 @@
 """Sweep: remove the records of deleted containers. Late.
 
-Nothing tells us that a container is deleted, so a create that injects looks for such records, unless that was done in
+shim is not called when a container is deleted, so a create that injects looks for such records, unless that was done in
 the last minute: at up to 256 files, from another one on each time. So a record, or half of one by a killed writer, goes
 with the first create that comes a minute after its container; where there are more than 256 files, with a later one.
 

@@ -1,4 +1,4 @@
-"""Recorded: a World that knows only the answers of a trace, and traces as plain values. Cold.
+"""Recorded: a World that has only the answers of a trace, and traces as plain values. Cold.
 
 With it a decision is made again anywhere: what was answered about the host then is answered again, and a question that
 was not asked then is an error.

@@ -147,7 +147,7 @@ class _Redaction:
         """A path, component by component.
 
         Arguments:
-            path: as text; one that is relative counts as personal, unless `below` says where it begins.
+            path: as text; one that is relative counts as personal, unless `below` is the directory where it begins.
             below: the directory in which a symbolic link is.
         """
         here = "/" if path.startswith("/") else below or "?"
@@ -161,7 +161,7 @@ class _Redaction:
         return "/".join(parts)
 
     def word(self, text: str) -> str:
-        """The word that stands for a text, with its suffix where that says what a file is."""
+        """The word that stands for a text, with its suffix where that is the type of a file."""
         if text in self._issued:
             return text
         if text not in self._words:

@@ -26,14 +26,14 @@ def fail(error: CdiError, log: str, log_format: str) -> None:
     """Report an error that ends the create.
 
     Arguments:
-        error: makes one line of its whole text, which may say more than its findings (where was searched), between
+        error: makes one line of its whole text, which may hold more than its findings (where was searched), between
             the id and the remedy of the first of them.
         log: the runtime's --log file, "" when none was given.
         log_format: "text" or "json", the form of runc's logrus lines.
     """
     first = error.findings[0]
     message = one_line(f"shim: {first.id}: {error} ({first.remedy})", _LONGEST)
-    # the log first: it is what containerd shows, and standard error may be a pipe that nobody reads
+    # the log first: it is what containerd shows, and standard error may be a pipe without a reader
     if log and log != "/dev/stderr":
         # podman puts the runtime's name in front: "Error: OCI runtime error: shim: shim: …" (in C: report)
         logged = message.removeprefix("shim: ") if log.endswith(PODMAN_LOG) else message

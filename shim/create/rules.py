@@ -5,7 +5,7 @@ container, and lays these rules over it:
 
     targets   nodes and mounts lie at an absolute path without `..`, not at `/`, and not in /proc or /sys.
     mounts    no propagation back to the host, and no option with a comma in it, which mount(2) would read as several.
-              A mount of a path of the host gets `rbind` where its options do not say bind, and its source must exist.
+              A mount of a path of the host gets `rbind` where its options have no bind, and its source must exist.
     hooks     run as root on the host, with an environment of their own, in bounded time, and only programs that nobody
               but a trusted user could have put there.
 
@@ -101,7 +101,7 @@ def _target_objection(path: str) -> str:
 
 
 def _bound(mount: Json) -> Json:
-    """The mount as a bind mount, where it is a path of the host and only its options do not say so.
+    """The mount as a bind mount, where it is a path of the host and only its options do not make it one.
 
     Many specs have `type: bind` or no type at all, and count on it; the low-level runtime would look for a file system
     of that name ("no such device").

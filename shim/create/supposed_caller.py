@@ -1,6 +1,6 @@
 """Who would call for a bundle, for `shim explain`, which no engine calls. Cold.
 
-A create knows its caller by the environment and the parent process. Here the engine is taken from config.json instead:
+A create identifies its caller by environment and parent process. Here the engine is taken from config.json instead:
 enough for an explanation, and never for a create, since an image can write every annotation.
 """
 

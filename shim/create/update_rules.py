@@ -1,6 +1,6 @@
 """update: the resources of an engine get the device rules of the container's devices. Loaded for update only.
 
-An engine tells new limits as a whole `linux.resources` from its own records (`update --resources`): containerd puts its
+An engine gives new limits as a whole `linux.resources` from its own records (`update --resources`): containerd puts its
 own list of device rules in, which does not know ours. runc reads past that list, crun obeys it, and so a container of a
 kubelet that gave it other processors would lose its devices. The launcher comes here only when the container has a
 record. Rules that are there are not added twice, and resources without a list of rules stay as they are: crun leaves

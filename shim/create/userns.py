@@ -7,11 +7,11 @@ one that config.json makes or joins. Four things are different there:
              (GID_UNMAPPED) where it has no meaning inside: the low-level runtime would fail on it.
     nodes    mknod is not allowed, so runc and crun bind-mount each node, and take the path in the container for the
              path on the host. Where the two differ we make it a bind mount ourselves.
-    mounts   ids on a mount can be mapped only by who has CAP_SYS_ADMIN where the file system was mounted, that is by
+    mounts   ids on a mount can be mapped only with CAP_SYS_ADMIN where the file system was mounted, that is by
              host root; for anybody else the low-level runtime would fail on what the reference library asks for. It
              fails, too, where the source's file system cannot map ids, which is tried: overlayfs, for a driver that
              a container brings.
-    rights   root inside is nobody to a node of the host's root: a node that will not open is told (NODE_CLOSED).
+    rights   root inside has no rights on a node of the host's root; one that will not open is reported (NODE_CLOSED).
 
 Source: user_namespaces(7); OCI runtime specification, "User namespace mappings".
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-_OVERFLOW = 65534  # /proc/sys/kernel/overflowuid, which nobody changes
+_OVERFLOW = 65534  # the default of /proc/sys/kernel/overflowuid
 KEEPS_GROUPS = "run.oci.keep_original_groups"  # crun's annotation, "1" by podman --group-add=keep-groups
 
 
@@ -102,7 +102,7 @@ def adapt(plan: Plan, config: Json, world: World, *, proc: str = "/proc") -> Pla
     Arguments:
         plan: what `rules.impose` gave; not changed.
         config: the decoded config.json.
-        world: says what node is at a path of the host, and reads the mappings of processes.
+        world: answers what node is at a path of the host, and reads the mappings of processes.
         proc: where procfs is, for tests.
     Returns:
         a plan with translated groups, in which nodes to be bind-mounted have the member `bind`, and mounts that must

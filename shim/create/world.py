@@ -164,7 +164,7 @@ class World:
         except OSError:
             return ""
 
-    # --- who calls ----------------------------------------------------------------------------------------------------
+    # --- the caller ---------------------------------------------------------------------------------------------------
 
     def environ(self, name: str) -> str:
         """A variable of the environment of the call, "" when it is not set."""

@@ -3,7 +3,7 @@
 `RUNTIME features` reports it, but the create path starts no process. So the set-up of shim asks once (`learn`) and the
 answer is written down, bound to the runtime's file by device, inode, size and both times: replaced, upgraded or
 downgraded, the file is another one and the answer does not count. The record only ever grants: no record, an odd one,
-one that another user could have written, a runtime that is a script (its file tells nothing of what it starts) all
+one that another user could have written, a runtime that is a script (its file does not show what it starts) all
 mean "not known", which shim.create.netdevices treats as no.
 
 The record is text: HEAD, then for each runtime that takes `linux.netDevices` one line "netDevices DEV INODE SIZE MTIME

@@ -1,4 +1,4 @@
-"""What tells a file from any other, and from its own later content. HOT.
+"""What distinguishes a file from any other, and from its own later content. HOT.
 
 The launcher compares the same numbers (native/needles.c).
 """

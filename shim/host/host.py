@@ -144,7 +144,7 @@ class Host:
         """Why others than root, and than us, can change a file or a directory above it, "" when they cannot.
 
         Arguments:
-            path: as the machine sees it; one that is missing can be changed by nobody.
+            path: as the machine sees it; to one that is missing there is no objection.
         """
         try:
             return Trust(look=self.look).objection(path)
@@ -179,7 +179,7 @@ class Host:
             return 0.0
 
     def status(self, path: str) -> os.stat_result | None:
-        """What stat(2) says about a file, None when it is missing; whatever `with_files` gave it."""
+        """The status of a file, see stat(2), None when it is missing; whatever `with_files` gave it."""
         try:
             return self.real(path).stat()
         except (OSError, ValueError):
@@ -267,7 +267,7 @@ class Host:
 def _processes() -> Iterator[Daemon]:
     """The processes of proc(5) that count: those of root and our own, each of a program that is trusted.
 
-    A command line can say anything. A container may run a `containerd` of its own with a `--config` of its choice, and
+    A command line can hold anything. A container may run a `containerd` of its own with a `--config` of its choice, and
     so may another user; what it names would be asked and written to as root.
     """
     now, since_boot = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)

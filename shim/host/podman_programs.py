@@ -1,6 +1,6 @@
 """The podman programs of this host whose version is known, without starting one. Late: only podman's creates need it.
 
-Podman before 4.6 copies the annotations of an image's manifest into config.json, where nothing tells them from those of
+Podman before 4.6 copies the annotations of an image's manifest into config.json, where they look like those of
 the command line (podman's commit 2c0f404826 ended it). So the create path must know the version of the podman that
 calls it, and it starts no process. `shim runtime configure` asks each podman once and records the answer, bound to the
 program's file by device, inode, size and time of modification: after an upgrade the file is another one, and nothing is
