@@ -12,6 +12,7 @@ from engines.harness.device import FakeDevice, seen
 from engines.harness.docker import Docker
 from engines.harness.sandbox import Sandbox, wait_until
 
+from shim.engines import verify
 from shim.engines.model import NewRuntime, Put
 from shim.engines.table import ENGINES
 from shim.engines.texts import editing, json_edit
@@ -103,6 +104,29 @@ def test_a_runtime_is_there_after_a_reload_and_the_default_too(
     assert configured.info("DefaultRuntime") == "shim"
     assert seen(configured.daemon.run("--rm", script=device.probe).ok())
     assert configured.stale() == []
+
+
+def test_c2_dockerd_starts_no_program_that_its_path_lacks_and_verify_names_it(
+    configured: Configured, sandbox: Sandbox
+) -> None:
+    """A runtime by its bare name: in the PATH of whoever runs verify, and not in dockerd's."""
+    directory = sandbox.scratch / "host"
+    (directory / "elsewhere").write_text('#!/bin/sh\nexec /usr/sbin/runc "$@"\n')
+    (directory / "elsewhere").chmod(0o755)
+    configured.put(("runtimes", "by-name"), {"path": "elsewhere"})
+    configured.put(("runtimes", "by-path"), {"path": str(sandbox.host / "elsewhere")})
+    configured.reload()
+    assert configured.daemon.run("--rm", "--runtime=by-path", script="true").status == 0
+    failed = configured.daemon.run("--rm", "--runtime=by-name", script="true")
+    assert "executable file not found in $PATH" in failed.err
+    daemon = Daemon(7, ("/usr/sbin/dockerd", "--config-file", str(configured.file)), 0.0, path="/usr/sbin:/usr/bin")
+    host = Host(daemons=[daemon], environment={"PATH": str(directory)})
+    findings = verify.findings(host, docker, docker.locate(host), "shim")
+    (found,) = (finding for finding in findings if finding.id == "RUNTIME_BINARY_MISSING" and "by-name" in finding.text)
+    assert found.text == (
+        "the runtime by-name has the program elsewhere, which is in no directory of the PATH of the running daemon "
+        f"(process 7): /usr/sbin:/usr/bin; there is {directory}/elsewhere"
+    )
 
 
 def test_runtimes_of_the_command_line_are_lost_by_a_reload_so_a_restart_is_advised(

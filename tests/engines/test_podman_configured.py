@@ -124,6 +124,22 @@ def test_as_the_default_it_needs_no_name(
     assert seen(ordinary.run("--rm", script=device.probe, runtime="", flags=REQUEST).ok()) == WITH
 
 
+def test_c7_it_is_the_default_beside_a_drop_in_that_is_read_late(
+    ordinary: OrdinaryPodman, configure: Configured, shim: Path
+) -> None:
+    """Our drop-in has a name behind the other's, whose keys count else."""
+    late = f"{ordinary.main}.d/99-zz.conf"
+    ordinary.put(late, '[engine]\nruntime = "crun"\n')
+    try:
+        configure(shim, "--set-as-default")
+        assert chosen(ordinary) == "shim"
+        ordinary.put(late.replace("99-zz", "99-zzzz"), '[engine]\nruntime = "crun"\n')
+        assert chosen(ordinary) == "crun", "the name decides"
+    finally:
+        for path in (late, late.replace("99-zz", "99-zzzz")):
+            ordinary.put(path, "")
+
+
 def test_without_the_drop_in_there_is_no_such_runtime(ordinary: OrdinaryPodman) -> None:
     """The tests above can fail."""
     assert ordinary.run("--rm", script="true", runtime="shim").status != 0
