@@ -45,6 +45,8 @@ def _with(text: str, begin: int, item: str) -> str:
     if not spans:
         bracket = _closing(text, begin)
         start = text.rfind("\n", 0, bracket) + 1
+        if text[start:bracket].strip():  # the bracket is not on a line of its own
+            return text[:bracket] + item + text[bracket:]
         return f"{text[:start]}{text[start:bracket]}  {item}{line_break}{text[start:]}"
     start, stop = spans[-1]
     comma = _comma(text, stop)

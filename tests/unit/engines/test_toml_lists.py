@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shim.engines.model import Add, Edit
-from shim.engines.texts import editing, json_edit, toml_edit
+from shim.engines.texts import editing, json_edit, toml_edit, toml_lists
 
 # a list as it is written, and what becomes of it with "new" behind its items
 LISTS = {
@@ -80,6 +84,27 @@ def test_c12_whatever_goes_the_rest_is_the_same(text: str) -> None:
         rest = [*items[:number], *items[number + 1 :]]
         assert toml_edit.loads(toml_edit.put(text, ("k",), rest)) == {"k": rest}
         assert "\n" in toml_edit.put(text, ("k",), rest).rstrip()
+
+
+ITEMS = st.sampled_from(['"a"', "'b]#,'", '"""c\n,]"""', "[1, 2]", '{x = ["y"]}', "3"])
+GAPS = st.sampled_from([", ", ",\n  ", ", # c, ]\n  ", "\n  , ", " # d\n , "])
+BEGINS = st.sampled_from(["", " ", "\n  ", " # e\n"])
+ENDS = st.sampled_from(["", ",", " # f\n", ",\n", "\n", ", # g\n"])
+
+
+@given(st.lists(st.tuples(ITEMS, GAPS), max_size=4), BEGINS, ENDS, st.data())
+def test_c12_whatever_the_form_the_list_means_what_it_should(
+    written: list[tuple[str, str]], begin: str, end: str, data: st.DataObject
+) -> None:
+    """A list without items, whose bracket is on the line of its key, lost its text."""
+    inner = "".join(item + gap for item, gap in written[:-1]) + "".join(item + end for item, _ in written[-1:])
+    text = f"k = [{begin}{inner}]  # h\nz = 1\n"
+    items = toml_edit.loads(text)["k"]
+    assert isinstance(items, list)
+    kept = [item for item in items if data.draw(st.booleans())]
+    new = [*kept, *data.draw(st.lists(st.sampled_from(["n", "m"]), max_size=2))]
+    after = toml_lists.edited(text, text.index("["), items, new, json.dumps)
+    assert toml_edit.loads(after) == {"k": new, "z": 1}
 
 
 @pytest.mark.parametrize(
