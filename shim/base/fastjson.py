@@ -86,11 +86,11 @@ def loads_noting(text: str) -> tuple[Any, list[tuple[str, Any]]]:
     replaced: list[tuple[str, Any]] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        value = dict(pairs)
+        if len(value) != len(pairs):
             last = {name: index for index, (name, _) in enumerate(pairs)}
             replaced.extend(pair for index, pair in enumerate(pairs) if last[pair[0]] != index)
-        return found
+        return value
 
     return _decode(text, members), replaced
 

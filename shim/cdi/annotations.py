@@ -49,14 +49,14 @@ def parse(annotations: Mapping[str, str] | None, prefixes: Iterable[str] = (PREF
         BadAnnotation: a value is not a comma-separated list of qualified names. Spaces and empty entries are wrong.
     """
     wanted = tuple(prefixes)
-    found = []
+    requests = []
     for key in sorted(annotations or ()):
         if key.startswith(wanted):
             value = annotations[key]  # type: ignore[index]  # the loop is empty when there are none
             if not isinstance(value, str):
                 raise BadAnnotation(key, value, 0, "the value of an annotation is a string")
-            found.append((key, _devices(key, value)))
-    return found
+            requests.append((key, _devices(key, value)))
+    return requests
 
 
 def _devices(key: str, value: str) -> list[str]:

@@ -119,40 +119,40 @@ class Decoder:
         elif not value.keys() <= fields.names:
             value, spelled = self._known(value, fields, position)
         self.members += len(value)
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         readers = fields.readers
         for name, item in value.items():
             reader = readers[name]
             if reader is _text and item.__class__ is str:
                 if item:
-                    found[name] = item
+                    result[name] = item
             elif item is not None:
                 read = reader(self, item, (position, spelled.get(name, name)))
                 if read is not None:
-                    found[name] = read
+                    result[name] = read
         for name, empty in fields.required:
-            if name not in found:
-                found[name] = empty()
-        return found
+            if name not in result:
+                result[name] = empty()
+        return result
 
     def _known(
         self, value: dict[str, Any], fields: Fields, position: Position
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """The mapping with its fields as the tables spell them, and how the file spells them."""
         names = {fold(name): name for name in fields.readers}
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         spelled: dict[str, str] = {}
         for key in sorted(value):
             name = key if key in fields.readers else names.get(fold(key))
             if name is None:
                 self._unknown(key, fields, position)
                 continue
-            if name in found:
+            if name in result:
                 text = f"the field {name} is there already, as {spelled[name]}; case does not tell fields apart"
                 self.fault((position, key), "field-twice", text, "remove one of them", late=True)
-            found[name] = value[key]
+            result[name] = value[key]
             spelled[name] = key
-        return found, spelled
+        return result, spelled
 
     def _unknown(self, key: str, fields: Fields, position: Position) -> None:
         from shim.base.nearest import nearest  # late: only for a fault
@@ -231,8 +231,8 @@ def _gids(decoder: Decoder, value: Any, position: Position) -> list[int] | None:
     if value.__class__ is not list:
         decoder.wrong(value, "a list of numbers", position)
         return None
-    found = (0 if item is None else _ID(decoder, item, (position, index)) for index, item in enumerate(value))
-    return [gid for gid in found if gid is not None] or None
+    gids = (0 if item is None else _ID(decoder, item, (position, index)) for index, item in enumerate(value))
+    return [gid for gid in gids if gid is not None] or None
 
 
 def _flag(decoder: Decoder, value: Any, position: Position) -> bool | None:

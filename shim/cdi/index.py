@@ -147,8 +147,8 @@ def load(path: str, look: Look = posix) -> Indexed | None:
     Returns:
         None when there is no index, or none that counts now.
     """
-    found = _open(path, look)
-    return found if found and found.is_current(look) else None
+    opened = _open(path, look)
+    return opened if opened and opened.is_current(look) else None
 
 
 def last_settings(path: str, look: Look = posix) -> Json | None:
@@ -160,8 +160,8 @@ def last_settings(path: str, look: Look = posix) -> Json | None:
     Returns:
         None when there is no whole index of this version.
     """
-    found = _open(path, look)
-    return found.settings if found else None
+    opened = _open(path, look)
+    return opened.settings if opened else None
 
 
 def _open(path: str, look: Look) -> Indexed | None:
@@ -170,12 +170,12 @@ def _open(path: str, look: Look) -> Indexed | None:
     except (OSError, ValueError):
         return None
     try:
-        found = _read(fd, path, look)
+        opened = _read(fd, path, look)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
-        found = None  # hostile or torn: any of these may come of it
-    if found is None:
+        opened = None  # hostile or torn: any of these may come of it
+    if opened is None:
         posix.close(fd)
-    return found
+    return opened
 
 
 def _read(fd: int, path: str, look: Look) -> Indexed | None:
@@ -211,7 +211,7 @@ def way(path: str, look: Look = posix) -> list[int] | None:
         status = look.lstat(path)
     except (OSError, ValueError):
         return None
-    found = [status.st_dev, status.st_ino, status.st_mode, status.st_uid, status.st_gid]
+    numbers = [status.st_dev, status.st_ino, status.st_mode, status.st_uid, status.st_gid]
     if status.st_mode & _GROUP_WRITE:
-        found += access_list(path, look)
-    return found
+        numbers += access_list(path, look)
+    return numbers

@@ -91,41 +91,41 @@ def _node(node: dict[str, Any]) -> Iterable[Wrong]:
     permissions = node.get("permissions", "")
     if node["path"] and kind in _NODE_TYPES and (permissions == "none" or _PERMISSIONS.issuperset(permissions)):
         return ()
-    found: list[Wrong] = []
+    faults: list[Wrong] = []
     if not node["path"]:
-        found.append(_missing("path", "node-path", "a device node needs a path in the container"))
+        faults.append(_missing("path", "node-path", "a device node needs a path in the container"))
     if kind not in _NODE_TYPES:
         text = f"{quoted(kind)} is no type of a device node: c or u (character), b (block) and p (pipe) are"
-        found.append((("type",), "node-type", text, ""))
+        faults.append((("type",), "node-type", text, ""))
     if permissions != "none" and not _PERMISSIONS.issuperset(permissions):
         text = f"{quoted(permissions)} are no permissions: letters of r (read), w (write), m (mknod), or the word none"
-        found.append((("permissions",), "node-permissions", text, ""))
-    return found
+        faults.append((("permissions",), "node-permissions", text, ""))
+    return faults
 
 
 def _hook(hook: dict[str, Any]) -> Iterable[Wrong]:
     name, program = hook["hookName"], hook["path"]
-    found: list[Wrong] = []
+    faults: list[Wrong] = []
     if name not in HOOK_NAMES:
         text = f"{quoted(name)} is no stage of a hook" if name else "is empty or missing: a hook needs a stage"
-        found.append((("hookName",), "hook-name", text, f"stages are {', '.join(HOOK_NAMES)}"))
+        faults.append((("hookName",), "hook-name", text, f"stages are {', '.join(HOOK_NAMES)}"))
     if not program:
-        found.append(_missing("path", "hook-path", "a hook needs a program"))
+        faults.append(_missing("path", "hook-path", "a hook needs a program"))
     elif not program.startswith("/"):
         text = f"{quoted(program)} is relative: which program runs would depend on where the runtime was started"
-        found.append((("path",), "hook-relative", text, "write the absolute path of the program"))
+        faults.append((("path",), "hook-relative", text, "write the absolute path of the program"))
     for index, variable in enumerate(hook.get("env", ())):
-        found += [(("env", index), *wrong[1:]) for wrong in _variable(variable, "hook-env")]
-    return found
+        faults += [(("env", index), *wrong[1:]) for wrong in _variable(variable, "hook-env")]
+    return faults
 
 
 def _mount(mount: dict[str, Any]) -> Iterable[Wrong]:
-    found: list[Wrong] = []
+    faults: list[Wrong] = []
     if not mount["hostPath"]:
-        found.append(_missing("hostPath", "mount-host-path", "a mount needs a path on the host"))
+        faults.append(_missing("hostPath", "mount-host-path", "a mount needs a path on the host"))
     if not mount["containerPath"]:
-        found.append(_missing("containerPath", "mount-container-path", "a mount needs a path in the container"))
-    return found
+        faults.append(_missing("containerPath", "mount-container-path", "a mount needs a path in the container"))
+    return faults
 
 
 def _missing(field: str, rule: str, text: str) -> Wrong:

@@ -89,12 +89,12 @@ class Settings:
 
     def needles(self) -> tuple[str, ...]:
         """Texts of which at least one stands in each config.json that asks for a device."""
-        found = list(self.annotation_prefixes)
+        needles = list(self.annotation_prefixes)
         if self.environment != OFF:
-            found += [*self.variables, *self.swarm_variables]
+            needles += [*self.variables, *self.swarm_variables]
         if self.mounts != OFF:
-            found.append(MOUNTS_BELOW.rpartition("/")[2])  # the only part that a path can spell in one way
-        return tuple(found)
+            needles.append(MOUNTS_BELOW.rpartition("/")[2])  # the only part that a path can spell in one way
+        return tuple(needles)
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain values."""

@@ -90,22 +90,22 @@ def ask(config: Json, settings: Settings, earlier: Collection[str]) -> ImageRequ
     Raises:
         CdiError: SOURCE_VALUE, when a source that counts holds something that names no device.
     """
-    found = ImageRequests()
+    result = ImageRequests()
     for key, read in _SOURCES:
         state = getattr(settings, key)
-        if state == OFF or ((earlier or found.requests) and not settings.merge):
+        if state == OFF or ((earlier or result.requests) and not settings.merge):
             continue
         if state != ANY and not is_privileged(config):
-            found.warnings += _unprivileged(config, settings, key, read)
+            result.warnings += _unprivileged(config, settings, key, read)
             continue
         for name, source in read(config, settings).items():
             if read is by_variables:
-                found.variables.add(source.removeprefix(_VARIABLE))
-            if name not in earlier and name not in found.requests:
-                found.requests[name] = source
+                result.variables.add(source.removeprefix(_VARIABLE))
+            if name not in earlier and name not in result.requests:
+                result.requests[name] = source
                 if name.endswith("=none"):
-                    found.driver_only.append(name)
-    return found
+                    result.driver_only.append(name)
+    return result
 
 
 def ignored_requests(config: Json, settings: Settings) -> list[Finding]:
@@ -117,19 +117,19 @@ def ignored_requests(config: Json, settings: Settings) -> list[Finding]:
     Returns:
         SOURCE_OFF or SOURCE_UNPRIVILEGED for each variable, and for the mount list, that asks and does not count.
     """
-    found = []
+    findings = []
     for key, read in _SOURCES:
         state = getattr(settings, key)
         if state == OFF:
             why = f'sources.{key} is "{OFF}"'
             remedy = f'{_BETTER}, or set sources.{key} to "{PRIVILEGED}" or "{ANY}" in {SYSTEM_FILE}'
-            found += _ignored(config, settings, read, "SOURCE_OFF", why, remedy)
+            findings += _ignored(config, settings, read, "SOURCE_OFF", why, remedy)
         elif state == PRIVILEGED and not is_privileged(config):
-            found += _unprivileged(config, settings, key, read)
+            findings += _unprivileged(config, settings, key, read)
     others = Settings()
     others.variables = {name: kind for name, kind in others.variables.items() if name not in settings.variables}
     remedy = f"{_BETTER}, or add the variable to sources.variables in {SYSTEM_FILE}"
-    return found + _ignored(config, others, by_variables, "SOURCE_OFF", "sources.variables has it not", remedy)
+    return findings + _ignored(config, others, by_variables, "SOURCE_OFF", "sources.variables has it not", remedy)
 
 
 def is_privileged(config: Json) -> bool:
@@ -156,7 +156,7 @@ def by_variables(config: Json, settings: Settings) -> dict[str, str]:
     swarm = {name: kind for name, kind in settings.swarm_variables.items() if name in given}
     replaced = set(swarm.values())
     asked = swarm | {name: kind for name, kind in settings.variables.items() if kind not in replaced}
-    found: dict[str, str] = {}
+    requests: dict[str, str] = {}
     for name, kind in asked.items():
         items = [item.strip() for item in given.get(name, "").split(",")]
         if items == [MOUNTS_BELOW]:  # a device plugin points to the mounts by it
@@ -168,8 +168,8 @@ def by_variables(config: Json, settings: Settings) -> dict[str, str]:
         except names.BadName as bad:
             raise _error(f"{_VARIABLE}{name}", bad) from None
         for device in devices:
-            found.setdefault(device, f"{_VARIABLE}{name}")
-    return found
+            requests.setdefault(device, f"{_VARIABLE}{name}")
+    return requests
 
 
 def by_mounts(config: Json, settings: Settings) -> dict[str, str]:
@@ -202,7 +202,7 @@ def by_mounts(config: Json, settings: Settings) -> dict[str, str]:
             else:
                 destinations.setdefault(item, destination)
     kind = settings.default_kind
-    found: dict[str, str] = {}
+    requests: dict[str, str] = {}
     for items, of_kind in ((destinations, kind), (channels, f"{kind.partition('/')[0]}/{_IMEX_CLASS}")):
         try:
             # together, since `all`, `none` and `void` change the meaning of the items beside them
@@ -210,8 +210,8 @@ def by_mounts(config: Json, settings: Settings) -> dict[str, str]:
         except names.BadName as bad:
             raise _error(f"a mount below {MOUNTS_BELOW}", bad) from None
         for device, item in devices.items():
-            found.setdefault(device, f"mount {items[item]}")
-    return found
+            requests.setdefault(device, f"mount {items[item]}")
+    return requests
 
 
 def _environment(config: Json) -> Iterable[tuple[str, str]]:
@@ -242,7 +242,7 @@ def _devices(items: Iterable[str], kind: str) -> dict[str, str]:
     if "void" in given:
         return {}
     word = "all" if "all" in given else "none" if "none" in given else ""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for item in given:
         if names.split_qualified(item)[0]:
             spelled = [item]
@@ -252,8 +252,8 @@ def _devices(items: Iterable[str], kind: str) -> dict[str, str]:
             spelled = [f"{kind}={device}" for device in _spelled(item, kind)]
         for name in spelled:
             names.parse_qualified(name)
-            found.setdefault(name, item)
-    return found
+            names.setdefault(name, item)
+    return names
 
 
 def _spelled(item: str, kind: str) -> Iterable[str]:

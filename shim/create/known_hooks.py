@@ -83,14 +83,14 @@ def obstacle(config: Json, low: str) -> str:
 
 def new(plan: Plan, config: Json) -> list[tuple[str, Json]]:
     """The plan's hooks of stages before the container is made that config.json does not have, each once."""
-    found: list[tuple[str, Json]] = []
+    hooks: list[tuple[str, Json]] = []
     for origin in plan.origins:
         for item in origin["edits"].get("hooks") or ():
             stage = item["hookName"]
-            present = [*entries(config, stage), *(other for stage_of, other in found if stage_of == stage)]
+            present = [*entries(config, stage), *(other for stage_of, other in hooks if stage_of == stage)]
             if stage in STAGES and not any(is_same(entry, item) for entry in present):
-                found.append((stage, item))
-    return found
+                hooks.append((stage, item))
+    return hooks
 
 
 def entries(config: Json, stage: str) -> list[Json]:

@@ -140,8 +140,8 @@ class _Redaction:
     def text(self, text: str) -> str:
         """A text, in which paths are replaced."""
         if self._odd:
-            text = self._odd.sub(lambda found: self.path(found[0]), text)
-        return _IN_TEXT.sub(lambda found: self.path(found[0]), text)
+            text = self._odd.sub(lambda match: self.path(match[0]), text)
+        return _IN_TEXT.sub(lambda match: self.path(match[0]), text)
 
     def path(self, path: str, below: str = "") -> str:
         """A path, component by component.
@@ -200,12 +200,12 @@ class _Redaction:
     def _own(self, value: Any) -> Any:
         """CRI-O's annotations of a container alone, a JSON object in a text: those that ask."""
         try:
-            found = json.loads(value)
+            own = json.loads(value)
         except (TypeError, ValueError):
             return self.word(str(value))
-        if not isinstance(found, dict):
+        if not isinstance(own, dict):
             return self.word(str(value))
-        return json.dumps({name: value for name, value in found.items() if name.startswith(self._prefixes)})
+        return json.dumps({name: value for name, value in own.items() if name.startswith(self._prefixes)})
 
     def variable(self, entry: Any) -> Any:
         """An entry of an environment."""

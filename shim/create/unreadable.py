@@ -44,15 +44,15 @@ def widest(error: Exception, look: Judging) -> Settings:
         pass
     good: Settings | None = getattr(error, "settings", None)
     every = [settings for settings in (good, _last(look)) if settings]
-    found = Settings()
-    found.environment = found.mounts = found.pod_annotations = found.podman_annotations = ANY
+    widest = Settings()
+    widest.environment = widest.mounts = widest.pod_annotations = widest.podman_annotations = ANY
     for settings in every:
-        found.annotation_prefixes = tuple(dict.fromkeys((*found.annotation_prefixes, *settings.annotation_prefixes)))
+        widest.annotation_prefixes = tuple(dict.fromkeys((*widest.annotation_prefixes, *settings.annotation_prefixes)))
         # a swarm variable makes others not count, which may be just what is wrong: here it only asks as well
-        found.variables = {**settings.variables, **settings.swarm_variables, **found.variables}
+        widest.variables = {**settings.variables, **settings.swarm_variables, **widest.variables}
     if every:
-        found.default_kind, found.log_file = every[0].default_kind, every[0].log_file
-    return found
+        widest.default_kind, widest.log_file = every[0].default_kind, every[0].log_file
+    return widest
 
 
 def requests(annotations: dict[str, Any], options: Iterable[str], widest: Settings, error: CdiError) -> dict[str, str]:

@@ -187,15 +187,15 @@ class World:
 
         With a configuration that cannot be read every source counts, so that whoever asks is refused.
         """
-        found: tuple[Settings, CdiError | None] = self._ask("settings", "")
-        return found
+        answer: tuple[Settings, CdiError | None] = self._ask("settings", "")
+        return answer
 
     def specs(self, names: Sequence[str], driver_only: Sequence[str]) -> list[Block]:
         """The container edits that device names stand for, see shim.cdi.plan.find. Raises CdiError."""
-        found = self._ask("specs", (*names, "", *driver_only))
-        if isinstance(found, CdiError):
-            raise found
-        blocks: list[Block] = found
+        answer = self._ask("specs", (*names, "", *driver_only))
+        if isinstance(answer, CdiError):
+            raise answer
+        blocks: list[Block] = answer
         return blocks
 
     def served(self) -> Named:
@@ -268,13 +268,13 @@ class World:
             return self._loaded
         paths = location.candidates(look=self)
         path = location.index_path(paths[0], self)
-        found = None
+        loaded = None
         if path:
-            found = index.load(path, self)
-            self._answers["index", path] = found is not None
-        if found:
+            loaded = index.load(path, self)
+            self._answers["index", path] = loaded is not None
+        if loaded:
             try:
-                self._loaded = Settings.from_json(found.settings), found
+                self._loaded = Settings.from_json(loaded.settings), loaded
                 return self._loaded
             except ValueError:  # of another making than ours: as good as no index
                 pass
