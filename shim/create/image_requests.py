@@ -242,7 +242,7 @@ def _devices(items: Iterable[str], kind: str) -> dict[str, str]:
     if "void" in given:
         return {}
     word = "all" if "all" in given else "none" if "none" in given else ""
-    names: dict[str, str] = {}
+    qualified: dict[str, str] = {}
     for item in given:
         if names.split_qualified(item)[0]:
             spelled = [item]
@@ -252,8 +252,8 @@ def _devices(items: Iterable[str], kind: str) -> dict[str, str]:
             spelled = [f"{kind}={device}" for device in _spelled(item, kind)]
         for name in spelled:
             names.parse_qualified(name)
-            names.setdefault(name, item)
-    return names
+            qualified.setdefault(name, item)
+    return qualified
 
 
 def _spelled(item: str, kind: str) -> Iterable[str]:
