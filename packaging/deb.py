@@ -2,7 +2,8 @@
 
 The archive is written here and not by dpkg-deb because its order counts: dpkg renames files into place in the order of
 the archive, so the private directory must come first, then `launch`, then the launcher, and a container that is created
-during an upgrade finds the old installation or the new one. Nothing has to run on the machine: no maintainer scripts.
+during an upgrade finds the old installation or the new one. Nothing has to run on the machine but two scripts: `prerm`
+refuses a removal while the launcher is needed, as `make uninstall` does, and `postrm` removes our state on purge.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 
 import install
 
+HERE = Path(__file__).resolve().parent
+SCRIPTS = ("prerm", "postrm")
 PACKAGE = "cdi-shim"
 REVISION = 1
 COPYRIGHT = """shim is under the Apache License 2.0, see /usr/share/common-licenses/Apache-2.0.
@@ -60,6 +63,7 @@ def tar(members: list[tuple[str, Path | bytes]]) -> bytes:
             if isinstance(source, bytes):
                 entry = tarfile.TarInfo(name)
                 entry.size = len(source)
+                entry.mode = 0o755 if name.removeprefix("./") in SCRIPTS else 0o644
                 archive.addfile(entry, io.BytesIO(source))
                 continue
             entry = archive.gettarinfo(str(source), name)
@@ -100,6 +104,7 @@ def control(root: Path, paths: list[str], version: str, architecture: str) -> li
         ("./control", text.encode()),
         ("./conffiles", b"/etc/logrotate.d/shim\n"),
         ("./md5sums", "".join(sums).encode()),
+        *((f"./{name}", (HERE / name).read_bytes()) for name in SCRIPTS),
     ]
 
 

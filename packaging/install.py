@@ -41,21 +41,6 @@ GRACE = 60.0  # seconds that a replaced installation stays at least
 LINKS = ("shim-runc", "shim-crun")
 MANIFEST = "manifest.json"
 
-# Files in which engines name their runtimes; a directory stands for the files in it.
-ENGINE_FILES = (
-    "/etc/containerd/config.toml",
-    "/etc/containerd/conf.d",
-    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-    "/etc/crio/crio.conf",
-    "/etc/crio/crio.conf.d",
-    "/etc/docker/daemon.json",
-    "/usr/share/containers/containers.conf",
-    "/etc/containers/containers.conf",
-    "/etc/containers/containers.conf.d",
-    "/etc/containers/oci/hooks.d",
-)
-RECORDS = "/var/lib/shim/engines"  # what `shim runtime configure` wrote, wherever that is
-
 
 def fail(text: str) -> NoReturn:
     """End with one message."""
@@ -283,10 +268,10 @@ def uninstall(place: Place, *, force: bool = False) -> None:
     """Remove what install put there; what was changed since or is not ours stays and is named."""
     if not place.trees():
         fail(f"nothing in {place.library} was put there by `make install`")
-    used = mentions(place)
-    if used and not force:
-        how = "take it out there first (`shim runtime remove`), or say FORCE=1"
-        fail(f"engines are configured to start it; {how}:\n  " + "\n  ".join(used))
+    used = [] if force else users(place)
+    if used:
+        how = "take it out of engines first (`shim runtime remove`) and let containers end, or say FORCE=1"
+        fail(f"it is needed; {how}:\n  " + "\n  ".join(used))
     with place.locked():
         trees = place.trees()
         for path in sorted({path for manifest in trees.values() for path in manifest["files"]}):
@@ -315,36 +300,24 @@ def remove(path: Path, ours: set[str | None]) -> None:
         print(f"{path} was changed since it was installed and stays")
 
 
-def mentions(place: Place) -> list[str]:
-    """The lines in the configuration of engines that name the launcher, as "FILE:LINE: text"."""
-    launchers = {os.path.realpath(place.real(f"{place.prefix}/bin/{name}")) for name in ("shim", *LINKS)}
-    found = []
-    for name in dict.fromkeys((*ENGINE_FILES, *recorded(place))):
-        path = place.real(name)
-        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            try:
-                lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-            except OSError:
-                continue
-            for number, line in enumerate(lines, 1):
-                if names(line, launchers, place):
-                    found.append(f"{file}:{number}: {line.strip()}")
-    return found
+def users(place: Place) -> list[str]:
+    """What needs the launcher, one line each: lines of engines' files, and containers that run under it.
 
-
-def recorded(place: Place) -> Iterator[str]:
-    """The files that `shim runtime configure` wrote and `shim runtime remove` has not given back."""
-    for record in sorted(place.real(RECORDS).glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # damaged: it names nothing
-            yield from [file["path"] for file in json.loads(record.read_text(encoding="utf-8"))["files"]]
-
-
-def names(line: str, launchers: set[str], place: Place) -> bool:
-    """Whether a line of a configuration names one of the launchers, by any link; comments do not count."""
-    if line.lstrip().startswith("#"):
-        return False
-    words = re.findall(r"/[^\s\"',\]}]+", line.replace("\\/", "/"))  # JSON may write \/
-    return any(os.path.realpath(place.real(word)) in launchers for word in words)
+    The installed command knows them. Where it is missing nothing can need it; below DESTDIR no engine runs.
+    """
+    launcher = f"{place.prefix}/bin/shim"
+    if place.stage or not os.path.lexists(launcher):
+        return []
+    words = [launcher, "runtime", "in-use", "--path", launcher, "-o", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    try:
+        report = json.loads(done.stdout)
+        lines = [f"{line['path']}:{line['line']}: {line['text']}" for line in report["lines"]]
+        containers = [f"{one['engine']} container {one['id']} ({one['evidence']})" for one in report["containers"]]
+    except (ValueError, LookupError, TypeError):
+        reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
+        fail(f"{launcher} cannot tell whether an engine or a container needs it; say FORCE=1 to remove it:\n  {reason}")
+    return [*lines, *(container.lstrip() for container in containers)]
 
 
 # --- the command line -----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "config": {"base", "cdi", "host"},
     "hooks": {"base", "host"},
     "create": {"base", "broken", "cdi", "config", "host", "hooks.core"},
-    "engines": {"base", "cdi", "config", "hooks.core", "host"},
+    "engines": {"base", "cdi", "config", "create.record_files", "create.record_reader", "hooks.core", "host"},
     "cli": {"base", "cdi", "config", "create", "engines", "host", "hooks.core"},
 }
 ALWAYS = {""}  # shim itself: the version

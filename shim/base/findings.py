@@ -206,6 +206,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "RESTART_NEEDED": (WARNING, "restart the engine; containers that run are not affected"),
     "SELINUX_DEVICES": (WARNING, "setsebool -P container_use_devices on"),
     "CONFIG_FLAG": (ERROR, "give it in one of the two places only"),
+    "CONTAINERS_RUNNING": (ERROR, "let these containers end first; `shim runtime in-use` lists them"),
+    "RUNTIME_REPLACED": (WARNING, "choose another name with --name; `shim runtime remove` restores what was there"),
+    "ENGINE_ABSENT": (WARNING, "install the engine, or take the runtime out of the file: `shim runtime remove`"),
     "CONFIG_BACKUP": (ERROR, "check owner, mode and free space of /var/lib/shim"),
     "MANIFEST_INVALID": (ERROR, "mend the manifest; `shim runtime class` writes one"),
     "CLASS_ELSEWHERE": (NOTE, "check the RuntimeClass as well: `shim runtime verify --manifest`"),
@@ -238,20 +241,22 @@ class Finding:
         rule: a finer code below the id, for example "wrong-type" below SPEC_INVALID.
     """
 
-    __slots__ = ("id", "line", "path", "remedy", "rule", "text")
+    __slots__ = ("id", "level", "line", "path", "remedy", "rule", "text")
 
     def __init__(self, id: str, text: str, remedy: str = "", *, path: str = "", line: int = 0, rule: str = "") -> None:
         self.id = id
+        self.level = TABLE[id][0]  # ERROR, WARNING or NOTE
         self.text = one_line(text)
         self.remedy = remedy or TABLE[id][1]
         self.path = path
         self.line = line
         self.rule = rule
 
-    @property
-    def level(self) -> str:
-        """ERROR, WARNING or NOTE, as the table says."""
-        return TABLE[self.id][0]
+    def as_warning(self) -> Finding:
+        """The same as a WARNING, where it does not stop what is done."""
+        warning = Finding(self.id, self.text, self.remedy, path=self.path, line=self.line, rule=self.rule)
+        warning.level = WARNING
+        return warning
 
     def where(self) -> str:
         """`path:line: `, or less where less is known."""

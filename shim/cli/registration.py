@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def outcome_document(outcome: Outcome, options: Options) -> dict[str, Any]:
     """What was changed, or would be, as plain values."""
     files = [{"path": path, "diff": _diff(outcome, path)} for path in outcome.after]
+    released = [{"path": path, "before": old, "after": new} for path, (old, new) in outcome.released.items()]
     link = {"path": outcome.link, "before": outcome.linked, "after": outcome.low_level or None}
     return {
         "engine": outcome.location.engine,
@@ -29,6 +30,7 @@ def outcome_document(outcome: Outcome, options: Options) -> dict[str, Any]:
         "changed": outcome.changed and not options.dry_run,
         "files": files,
         **({"link": link} if outcome.link else {}),
+        **({"released_links": released} if outcome.released else {}),
         **({"lost_requests": [lost.to_json() for lost in outcome.lost]} if outcome.lost else {}),
         "findings": [finding.to_json() for finding in outcome.findings],
     }
@@ -48,6 +50,9 @@ def show_outcome(outcome: Outcome, options: Options) -> None:
         arrow = f"{outcome.link} -> {outcome.low_level}" if outcome.low_level else f"{outcome.link} removed"
         before = f" (before: {outcome.linked})" if outcome.linked else ""
         click.echo(f"{engine}: {'would be: ' * options.dry_run}{arrow}{before}")
+    for path, (former, later) in outcome.released.items():
+        arrow = f"{path} -> {later}" if later else f"{path} removed"
+        click.echo(f"{engine}: {'would be: ' * options.dry_run}{arrow} (before: {former})")
 
 
 def _diff(outcome: Outcome, path: str) -> str:
@@ -99,6 +104,7 @@ def _registration(registry: Registry, name: str) -> dict[str, Any]:
         "runtime_type": found.type or None if found else None,
         "systemd_cgroup": found.systemd_cgroup if found else None,
         "handler": name if found else None,
+        **({"hook": registry.hook} if registry.hook else {}),
     }
 
 

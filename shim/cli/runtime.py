@@ -12,11 +12,12 @@ import click
 from shim.base import files
 from shim.base.findings import ERROR, CdiError
 from shim.base.paths import reason
-from shim.cli import completion, registration
+from shim.cli import completion, in_use, registration
 from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
 from shim.engines import launcher, table, undo_records
 from shim.engines import manifest as manifests
+from shim.engines import remove as removal
 from shim.engines.configure import Options, Outcome
 from shim.host.host import Host
 
@@ -71,6 +72,9 @@ def runtime() -> None:
       shim runtime configure --dry-run
       shim runtime verify --engine containerd
     """
+
+
+runtime.add_command(in_use.command)
 
 
 @runtime.command()
@@ -158,7 +162,7 @@ def remove(engine: str, name: str, config: str, drop_in: str, dry_run: bool, for
     """
     _check_words(engine, config, drop_in)
     options = Options(name=name, config=_absolute(config), drop_in=_absolute(drop_in), dry_run=dry_run)
-    _each(engine, lambda host, one: recipe.remove(host, one, options), options, form)
+    _each(engine, lambda host, one: removal.remove(host, one, options), options, form)
 
 
 @runtime.command()
@@ -263,6 +267,7 @@ def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
 def _each(engine: str, act: Callable[[Host, Engine], Outcome], options: Options, form: str) -> None:
     """Do it for each engine, and print the results; a refusal of one does not stop the others."""
     host, failed = Host(), False
+    host = host.rehearsal() if options.dry_run else host  # in which an engine sees what the ones before it would change
     documents: list[dict[str, Any]] = []
     engines = _chosen(host, engine)
     for one in engines:

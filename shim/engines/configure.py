@@ -1,8 +1,9 @@
-"""The recipes of configure (locate, read, describe, check the result in memory, write, verify) and of remove.
+"""The recipe of configure: locate, read, describe, rehearse in memory, write, verify.
 
-Nothing is written before the whole result is known: the engine's own rules are applied to the new files in memory, and
-a runtime that would be lost stops it (RUNTIME_LOST). What shows on the disk only is verified afterwards; a fault that
-was not there before restores every file.
+Nothing is written before the whole result is known: everything is done in memory first (Host.rehearsal), with the
+engine's own rules applied to the new files; what stops it is in shim.engines.refusals. A dry run ends there, so it
+shows what the run itself does. What shows on the disk only is verified afterwards; a fault that was not there before
+restores every file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shim.base.findings import ERROR, CdiError, Finding
-from shim.engines import launcher, lost_requests, transaction, undo_records, vendors, verify
+from shim.engines import launcher, lost_requests, refusals, table, transaction, undo_records, vendors, verify
 from shim.engines.launcher import Choice
 from shim.engines.model import Location, NewRuntime
 from shim.engines.texts import editing
@@ -67,6 +68,7 @@ class Outcome:
         link: the low-level link that changes, "" when none does.
         linked: its former target.
         low_level: its new target.
+        released: link -> its former and its new target, for each link of an earlier configure that is given back.
         lost: requests that the engine's present runtime, a vendor's, takes and shim does not.
         findings: of verify about the result, and those about such requests.
     """
@@ -77,47 +79,54 @@ class Outcome:
     link: str = ""
     linked: str | None = None
     low_level: str = ""
+    released: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     lost: list[LostRequests] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def changed(self) -> bool:
         """Whether anything differs from before."""
-        return bool(self.after or self.link)
+        return bool(self.after or self.link or self.released)
 
 
 def configure(host: Host, engine: Engine, options: Options) -> Outcome:
     """Register a runtime in an engine.
 
     Arguments:
-        host: the machine.
+        host: the machine. Several dry runs see each other's changes where they get the same rehearsal of it.
         engine: the engine.
         options: what is wanted.
     Raises:
-        CdiError: it cannot be done, or the result has a new fault; everything is then as it was.
+        CdiError: it cannot be done, or the result has a new fault; everything is then as it was. Of a dry run such
+            faults are among the findings, beside the changes.
     """
+    host = host.rehearsal() if options.dry_run and not host.is_rehearsal else host
     location = engine.locate(host, options.config, options.drop_in)
     earlier = undo_records.find(host, location.engine, location.config, options.name)
     restored = transaction.restored(host, earlier) if earlier else {}
     base = host.with_files(restored)  # as before the first configure, so that a second one has the same result
     registry = engine.read(base, location)
-    choice = _choice(host, registry, options)
+    choice = _choice(host, registry, options, earlier)
     if options.hook or not options.dry_run:  # else verify reports it below, beside the change
         launcher.check(host, choice.path)
     new = NewRuntime(options.name, choice.path, options.default, options.cdi, choice.low_level)
     edits = (engine.hook_edits if options.hook else engine.edits)(base, location, registry, new)
     before = {edit.path: base.read(edit.path) for edit in edits}
     contents: dict[str, bytes | None] = {**restored, **editing.apply(edits, before)}
-    outcome = _outcome(host, location, contents, choice)
     later = host.with_files(contents, {choice.link: choice.low_level} if choice.link else None)
-    _check_result(base, engine, location, [(registry, engine.read(later, location))], outcome, options)
-    if not options.dry_run:
-        if outcome.changed:
-            files = [_file(path, edits, old, contents[path]) for path, old in before.items()]
-            _carry_out(host, engine, location, _record(location, registry, new, choice, earlier, files), contents)
-        if choice.low_level:
-            _learn_abilities(host, choice.low_level)
-    outcome.findings = verify.findings(later if options.dry_run else host, engine, location, options.name)
+    after, present = engine.read(later, location), engine.read(host, location)
+    running = table.under_launchers(host)
+    outcome = _outcome(host, location, contents, choice)
+    refusals.check_result(base, engine, location, [(registry, after)], outcome.after, None if options.hook else new)
+    refusals.check_link(host, choice, running)
+    refusals.check_entry(host, engine, [present.runtimes.get(new.name), after.runtimes.get(new.name)], running)
+    files = [_file(path, edits, old, contents[path]) for path, old in before.items()]
+    record = _record(location, registry, new, choice, earlier, files)
+    used = refusals.used_links(host, earlier, running) if earlier else set()
+    outcome.findings = _carry_out(host, engine, outcome, record, contents, used, options)
+    outcome.findings += _notes(host, engine, location, registry, present, options)
+    if choice.low_level and not options.dry_run:
+        _learn_abilities(host, choice.low_level)
     if choice.low_level and not vendors.is_program(choice.low_level):  # else the vendor's program runs behind shim
         ways = engine.ways_to_ask(location, registry, options.name)
         outcome.lost = lost_requests.compare(base, engine.containers(base), registry, ways)
@@ -125,45 +134,12 @@ def configure(host: Host, engine: Engine, options: Options) -> Outcome:
     return outcome
 
 
-def remove(host: Host, engine: Engine, options: Options) -> Outcome:
-    """Take a runtime out of an engine's configuration again, and restore what was there before.
-
-    Without a record of configure only the runtime itself is removed, and only if it is a launcher of ours. The record
-    holds the path of the file; `config` chooses between several.
-
-    Arguments: as of `configure`; name, config, drop_in and dry_run count.
-    Raises: as `configure`.
-    """
-    records = [
-        record
-        for record in undo_records.every(host)
-        if (record.engine, record.name) == (engine.name, options.name) and options.config in {"", record.config}
-    ]
-    if len(records) == 1:  # no file is read to find it: the engine may be gone, or its files broken
-        location = Location(engine.name, records[0].config)
-    else:
-        location = engine.locate(host, options.config, options.drop_in)
-    record = undo_records.find(host, location.engine, location.config, options.name)
-    outcome = Outcome(location)
-    contents = transaction.restored(host, record) if record else _without(host, engine, location, options.name)
-    outcome.before = {path: host.read(path) for path in contents if host.read(path) != contents[path]}
-    outcome.after = {path: contents[path] for path in outcome.before}
-    if record and transaction.owns_link(host, record):
-        outcome.link, outcome.linked, outcome.low_level = record.link, record.low_level, record.linked or ""
-    if options.dry_run:
-        return outcome
-    if record:
-        transaction.undo(host, record)
-    else:
-        for path, data in outcome.after.items():
-            transaction.put(host, path, data)
-    return outcome
-
-
-def _choice(host: Host, registry: Registry, options: Options) -> Choice:
+def _choice(host: Host, registry: Registry, options: Options, earlier: Record | None) -> Choice:
     if options.hook:
         return Choice(options.path, "")  # it edits config.json for the engine's own runtime, and executes none
-    return launcher.choose(host, registry, options.path, options.low_level, fixed=options.fixed)
+    links = earlier.links if earlier else []
+    own = [link.path for link in links if earlier and transaction.owns_link(host, earlier, link.path)]
+    return launcher.choose(host, registry, options.path, options.low_level, fixed=options.fixed, own=own)
 
 
 def _file(path: str, edits: list[Edit], before: bytes | None, after: bytes | None) -> undo_records.File:
@@ -180,8 +156,9 @@ def _record(
     files: list[undo_records.File],
 ) -> Record:
     linked = choice.linked
-    if earlier and earlier.link == choice.link and linked == earlier.low_level:
-        linked = earlier.linked  # the present link is that of the earlier configure
+    for link in earlier.links if earlier else ():
+        if (link.path, link.target) == (choice.link, choice.linked):
+            linked = link.former  # the present link is that of the earlier configure
     record = undo_records.Record(location.engine, location.config, new.name, registry.default, new.default)
     record.link, record.low_level, record.linked, record.files = choice.link, choice.low_level, linked, files
     return record
@@ -198,73 +175,70 @@ def _outcome(host: Host, location: Location, contents: Mapping[str, bytes | None
     return outcome
 
 
-def _check_result(
+def _carry_out(
     host: Host,
     engine: Engine,
-    location: Location,
-    pairs: list[tuple[Registry, Registry]],
     outcome: Outcome,
+    record: Record,
+    contents: Mapping[str, bytes | None],
+    used: set[str],
     options: Options,
-) -> None:
-    """Refuse a result in which the engine would lose a runtime, or not start.
+) -> list[Finding]:
+    """Do it in memory, and if nothing stops it, do it. Returns what verify finds then."""
+    location = outcome.location
+    earlier = undo_records.find(host, record.engine, record.config, record.name)
+    links = {link.path: host.readlink(link.path) for link in earlier.links} if earlier else {}
 
-    Arguments:
-        host, engine, location: the machine without our keys, the engine, and where its configuration is.
-        pairs: the configuration before and after, as we read it; as the engine reads it is added.
-        outcome: with the new files.
-        options: what is wanted.
-    """
-    path = location.drop_in or location.config
-    if outcome.after:
-        before, after = engine.preview(host, location, {}), engine.preview(host, location, outcome.after)
-        if before and not after:
-            program = location.program or location.engine
-            text = f"{program} takes its files as they are, and would refuse them with our keys"
-            remedy = "nothing was written; please report this, with the output of --dry-run"
-            raise CdiError([Finding("ENGINE_CONFIG_SHAPE", text, remedy, path=path)])
-        if before and after:
-            pairs.append((before, after))
-    for before, after in pairs:
-        lost = sorted(before.runtimes.keys() - after.runtimes.keys())
-        if lost:
-            text = f"with it, {location.engine} would lose the runtime{'s' * (len(lost) > 1)} {', '.join(lost)}"
-            raise CdiError([Finding("RUNTIME_LOST", text, path=path)])
-        if options.name not in after.runtimes and not options.hook:
-            text = f"{location.engine} would not find the runtime {options.name}: {engine.unread}"
-            raise CdiError([Finding("DROP_IN_UNUSED", text, path=path)])
+    def found(machine: Host) -> list[Finding]:
+        return verify.findings(machine, engine, location, record.name)
 
+    before, trial = found(host), host.rehearsal()
+    if outcome.changed or _gives_back(earlier, record, used):
+        transaction.commit(trial, record, contents, used)
+        outcome.released = {
+            path: (target, trial.readlink(path))
+            for path, target in links.items()
+            if path != record.link and trial.readlink(path) != target
+        }
+    result = found(trial)
+    stopping = refusals.stopping(result, before)
+    if stopping and not options.dry_run:
+        raise CdiError(stopping)
+    if outcome.changed and not stopping:
 
-def _carry_out(
-    host: Host, engine: Engine, location: Location, record: Record, contents: Mapping[str, bytes | None]
-) -> None:
-    before = {_identity(finding) for finding in verify.findings(host, engine, location, record.name)}
+        def check() -> None:
+            if new := refusals.stopping(found(host), before):
+                raise CdiError(new)
 
-    def check() -> None:
-        after = verify.findings(host, engine, location, record.name)
-        new = [finding for finding in after if finding.level == ERROR and _identity(finding) not in before]
-        if new:
-            raise CdiError(new)
-
-    transaction.commit(host, record, contents, check)
+        transaction.commit(host, record, contents, used, check)
+        result = found(host)
+    return [one.as_warning() if one.level == ERROR and one not in stopping else one for one in result]
 
 
-def _identity(finding: Finding) -> tuple[str, str]:
-    return finding.id, finding.text
+def _gives_back(earlier: Record | None, record: Record, used: set[str]) -> bool:
+    """Whether a link that was kept for containers is needed no more."""
+    return bool(earlier) and any(link.path not in {record.link, *used} for link in earlier.kept) if earlier else False
 
 
-def _without(host: Host, engine: Engine, location: Location, name: str) -> dict[str, bytes | None]:
-    """The files without a runtime of ours that no record is about."""
-    registry = engine.read(host, location)
-    runtime = registry.runtimes.get(name)
-    if runtime is None or not launcher.is_launcher(host, runtime.path):
-        return {}
-    edits = engine.edits(host, location, registry, NewRuntime(name, runtime.path))
-    contents: dict[str, bytes | None] = {}
-    for path in dict.fromkeys(edit.path for edit in edits):
-        now = host.read(path)
-        if now is not None:
-            contents[path] = editing.revert([edit for edit in edits if edit.path == path], now, None)
-    return contents
+def _notes(
+    host: Host, engine: Engine, location: Location, registry: Registry, present: Registry, options: Options
+) -> list[Finding]:
+    """What follows from it and people may not expect: ENGINE_ABSENT, RUNTIME_REPLACED."""
+    notes = []
+    if not location.program and not location.daemon and not options.config:
+        text = f"{engine.name} is not installed here: there is no {engine.program}"
+        notes.append(Finding("ENGINE_ABSENT", text, path=location.drop_in or location.config))
+    former = registry.runtimes.get(options.name)
+    program = host.find(former.path or former.name) if former and not options.hook else ""
+    if former and program and not launcher.is_launcher(host, program):
+        text = f"the runtime {options.name} of {engine.name} was {program}: whatever uses it runs under shim now"
+        notes.append(Finding("RUNTIME_REPLACED", text, path=former.file))
+    ours = present.runtimes.get(options.name)
+    if options.hook and ours and launcher.is_launcher(host, ours.path):
+        text = f"the runtime {options.name} is no longer registered: the hook takes its place"
+        remedy = f"without --hook `shim runtime configure --engine {engine.name}` registers it again"
+        notes.append(Finding("RUNTIME_REPLACED", text, remedy, path=ours.file))
+    return notes
 
 
 def _learn_abilities(host: Host, low_level: str) -> None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from shim.engines import runtime_programs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from shim.base.findings import Finding
+    from shim.engines import in_use
     from shim.engines.model import Edit, Location, NewRuntime, Registry, Runtime
     from shim.engines.running import Container
     from shim.host.host import Host
@@ -31,6 +32,10 @@ class Engine(ABC):
         unread: why it may not find a runtime in a file that was named for it, a clause.
         has_hooks: whether `hook_edits` can register shim without a runtime.
         has_runtime_classes: whether it may be the engine of a kubelet, whose Pods choose runtimes by RuntimeClass.
+        finds_runtimes_by_name: whether it looks for the program of a running container's runtime in its configuration
+            at each call. The others keep the program with the container.
+        end_containers: how people end its containers.
+        usual_files: in which its runtimes stand, as patterns (Host.glob).
     """
 
     name: str
@@ -38,6 +43,9 @@ class Engine(ABC):
     unread = "it does not read this file"
     has_hooks = False
     has_runtime_classes = True
+    finds_runtimes_by_name = False
+    end_containers = "stop and delete them"
+    usual_files: tuple[str, ...] = ()
 
     @abstractmethod
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
@@ -107,6 +115,10 @@ class Engine(ABC):
         """
         return None
 
+    def state_directory(self, runtime: Runtime) -> str:
+        """Where the configuration lets a runtime keep the state of containers, "" for the runtime's own choice."""
+        return ""
+
     def restart_command(self, location: Location) -> str:
         """The command that restarts the engine, as it was installed here."""
         return f"systemctl restart {self.name}"
@@ -136,4 +148,8 @@ class Engine(ABC):
 
     def containers(self, host: Host) -> list[Container]:
         """The containers of this engine that run now, as far as they can be found."""
+        return []
+
+    def under_launchers(self, host: Host) -> Iterable[in_use.Container]:
+        """The containers of this engine that need a launcher of shim: see shim.engines.in_use."""
         return []

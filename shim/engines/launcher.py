@@ -21,7 +21,7 @@ from shim.host import identity
 from shim.host.trust import Trust
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from shim.engines.model import Registry
     from shim.host.host import Host
@@ -109,7 +109,9 @@ def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
             yield "a module", f"{directory}/{name}"
 
 
-def choose(host: Host, registry: Registry, path: str, low_level: str, *, fixed: bool) -> Choice:
+def choose(
+    host: Host, registry: Registry, path: str, low_level: str, *, fixed: bool, own: Collection[str] = ()
+) -> Choice:
     """Decide which launcher an engine gets, and which runtime that executes.
 
     Arguments:
@@ -118,15 +120,17 @@ def choose(host: Host, registry: Registry, path: str, low_level: str, *, fixed: 
         path: the launcher.
         low_level: a runtime by name or path, "" for the one that the engine uses now.
         fixed: whether the user named `path`; else a link beside it may be used where its own name is taken.
+        own: low-level links that only the present registration needs, so that they may get another target.
     Raises:
         CdiError: LOWLEVEL_MISSING; LOWLEVEL_TAKEN when that name is taken by another runtime.
     """
     runtime = _named(host, path, low_level) if low_level else current(host, registry, path)
-    paths = [path] if fixed else [path, f"{parent(path)}/shim-{_last(runtime)}"]
+    paths = [path] if fixed else [path, f"{parent(path)}/shim-{last_part(runtime)}"]
     for candidate in paths:
         if candidate == path or host.find(candidate):
             choice = _choice(host, candidate, runtime)
-            may_link = identity.is_rootful() and (choice.linked is None or (low_level and fixed))
+            is_free = choice.linked is None or choice.link in own or (low_level and fixed)
+            may_link = identity.is_rootful() and is_free
             if may_link or not choice.is_new:
                 return choice
     taken = _choice(host, path, runtime)
@@ -173,7 +177,7 @@ def _elsewhere(host: Host, registry: Registry, path: str) -> str:
     default = registry.runtimes.get(registry.default)
     if default and vendors.is_program(default.path):
         return default.path
-    name = _last(default.path) if default else ""
+    name = last_part(default.path) if default else ""
     return _program(host, path, name) if name in {"runc", "crun"} else ""
 
 
@@ -185,7 +189,7 @@ def low_level_of(host: Host, path: str) -> str:
 
 def link_of(path: str) -> str:
     """The link to the runtime that a launcher executes."""
-    return f"{LINKS}/{_last(path)}"
+    return f"{LINKS}/{last_part(path)}"
 
 
 def searched(host: Host, path: str, name: str = "") -> str:
@@ -199,7 +203,7 @@ def searched(host: Host, path: str, name: str = "") -> str:
     """
     root = "" if host.root == "/" else host.root
     environment = host.environment.get("PATH", "")
-    return core.search_low_level(str(host.real(path)), name or _last(path), path=environment, root=root)
+    return core.search_low_level(str(host.real(path)), name or last_part(path), path=environment, root=root)
 
 
 def _program(host: Host, path: str, *names: str) -> str:
@@ -231,5 +235,6 @@ def is_launcher(host: Host, path: str) -> bool:
     return program.startswith(b"\x7fELF") and b"SHIM_BROKEN" in program
 
 
-def _last(path: str) -> str:
+def last_part(path: str) -> str:
+    """The last part of a path, by which a launcher finds its low-level link."""
     return path.rpartition("/")[2]

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from shim.host.host import Daemon
 
 
+# The finer code (Finding.rule) of a fault with which the engine does not start
+STOPS_ENGINE = "stops-engine"
+
+
 @dataclass(frozen=True)
 class Put:
     """The key gets this value, whatever it had. A dict is a whole table or object that is ours alone."""

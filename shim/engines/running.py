@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError
 from shim.base.paths import parent
+from shim.engines.in_use import SHIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from shim.host.host import Host
-
-_SHIMS = ("containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim")
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def of_shims(host: Host, is_of: Callable[[str], bool]) -> list[Container]:
         host: the machine.
         is_of: whether a namespace of containerd belongs to the engine.
     """
-    shims = [shim for name in _SHIMS for shim in host.daemons(name)]
+    shims = [shim for name in SHIMS for shim in host.daemons(name)]
     bundles = []
     for tasks in dict.fromkeys(parent(shim.cwd) for shim in shims if is_of(shim.option("-namespace"))):
         for path in host.glob(f"{tasks}/*/init.pid"):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
+from shim.engines.model import STOPS_ENGINE
 from shim.engines.texts import editing, toml_edit
 from shim.engines.texts.values import get
 
@@ -121,7 +122,7 @@ def mistyped(layers: Iterable[Layer], types: dict[Keys, Any], engine: str) -> It
                     text = (
                         f"{'.'.join(keys)} is {_described(value)} instead of a {_NAMES[kind]}: {engine} does not start"
                     )
-                    yield Finding("CONFIG_TYPE", text, path=layer.path, line=layer.line(keys))
+                    yield Finding("CONFIG_TYPE", text, path=layer.path, line=layer.line(keys), rule=STOPS_ENGINE)
 
 
 def tables_with(document: Table, key: str, path: Keys = ()) -> Iterator[Keys]:

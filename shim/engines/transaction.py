@@ -21,47 +21,60 @@ from shim.engines.texts.editing import revert
 from shim.engines.undo_records import File, Record, digest, every, find, forget, make_directory, refused, save
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from shim.engines.undo_records import Link
     from shim.host.host import Host
 
 
 def commit(
-    host: Host, record: Record, contents: Mapping[str, bytes | None], check: Callable[[], None] = lambda: None
+    host: Host,
+    record: Record,
+    contents: Mapping[str, bytes | None],
+    used: Collection[str] = (),
+    check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Save a record, then write the files and the low-level link.
+    """Save a record, then write the files and the low-level link. Links of an earlier configure are restored.
 
     Arguments:
-        host: the machine.
-        record: complete.
+        host: the machine; in a rehearsal everything happens in memory.
+        record: complete but for `made` and `kept`.
         contents: path -> new bytes; None for a file that is to be removed.
+        used: links that containers need, which therefore stay.
         check: examines the result, and raises CdiError when it must not stay.
     Raises:
         CdiError: CONFIG_BACKUP, CONFIG_WRITE, or what `check` raised; everything is then as it was, an earlier
             registration of the same name included.
     """
     before = {path: host.read(path) for path in contents}
-    linked = host.readlink(record.link)
     earlier = find(host, record.engine, record.config, record.name)
+    former = [link for link in earlier.links if link.path != record.link] if earlier else []
+    links = [record.link, *(link.path for link in former)] if record.link else [link.path for link in former]
+    targets = {path: host.readlink(path) for path in links}
+    others = every(host)
     directories = _missing_directories(host, [*contents, record.link])
     record.made = [*(earlier.made if earlier else []), *directories]
+    record.kept = former
     save(host, record)
     try:
         for path, data in contents.items():
             put(host, path, data)
         if record.link:
             point(host, record.link, record.low_level)
+        if former:
+            record.kept = [link for link in former if not _release(host, record, link, used)]
+            save(host, record)
         check()
     except CdiError:
         for path, data in before.items():
             if host.read(path) != data:
                 put(host, path, data)
-        if record.link:
-            point(host, record.link, linked)
+        for path, target in targets.items():
+            point(host, path, target)
         _remove_directories(host, directories)
         forget(host, record)
-        if earlier:
-            save(host, earlier)
+        for other in others if former else [earlier] if earlier else []:
+            save(host, other)
         raise
 
 
@@ -95,9 +108,13 @@ def without(file: File, now: bytes | None) -> bytes | None:
     return revert(file.edits, now, file.before)
 
 
-def undo(host: Host, record: Record) -> None:
-    """Restore the files and the link of a record, and remove it. The link stays where another record needs it.
+def undo(host: Host, record: Record, used: Collection[str] = ()) -> None:
+    """Restore the files and the links of a record, and remove it. A link stays where another record needs it.
 
+    Arguments:
+        host: the machine; in a rehearsal everything happens in memory.
+        record: the record; while containers need one of its links, it stays with that link alone.
+        used: links that containers need.
     Raises:
         CdiError: CONFIG_WRITE, CONFIG_BACKUP; ENGINE_CONFIG_SYNTAX or ENGINE_CONFIG_SHAPE as in `restored`.
     """
@@ -105,23 +122,54 @@ def undo(host: Host, record: Record) -> None:
         old = host.read(path)
         put(host, path, data)
         _update_later_records(host, record, path, old, data)
-    sharers = _sharers_of_link(host, record)
-    if owns_link(host, record):
-        point(host, record.link, record.linked)
-    elif sharers and record.linked != record.low_level:  # the last of the records restores the original target
-        sharers[0].linked = record.linked
-        save(host, sharers[0])
+    kept = [link for link in record.links if not _release(host, record, link, used)]
     left = _remove_directories(host, record.made)
     forget(host, record)
+    if kept:
+        save(host, Record(record.engine, record.config, record.name, kept=kept, made=left))
+        return
     others = every(host)
     if left and others:  # the last of the records removes a directory that several need
         others[0].made = [*others[0].made, *left]
         save(host, others[0])
 
 
-def owns_link(host: Host, record: Record) -> bool:
-    """Whether the low-level link of a record has the target that it was given, and no other record needs it."""
-    return bool(record.link) and not _sharers_of_link(host, record) and host.readlink(record.link) == record.low_level
+def owns_link(host: Host, record: Record, path: str = "") -> bool:
+    """Whether a low-level link has the target that this record gave it, and no other record needs it.
+
+    Arguments:
+        host: the machine.
+        record: the record.
+        path: of the link, that of the record when it is not given.
+    """
+    path = path or record.link
+    return any(
+        link.path == path and host.readlink(path) == link.target and not _sharers(host, record, path)
+        for link in record.links
+    )
+
+
+def _release(host: Host, record: Record, link: Link, used: Collection[str]) -> bool:
+    """Give a link of a record its former target; whether the record need not know it any more."""
+    sharers = _sharers(host, record, link.path)
+    if sharers:
+        if link.former != link.target:  # the last of the records restores the original target
+            _hand_over(sharers[0], link)
+            save(host, sharers[0])
+        return True
+    if host.readlink(link.path) != link.target:
+        return True  # another one's by now
+    if link.path in used:
+        return False
+    point(host, link.path, link.former)
+    return True
+
+
+def _hand_over(record: Record, link: Link) -> None:
+    if record.link == link.path:
+        record.linked = link.former
+    for kept in record.kept:
+        kept.former = link.former if kept.path == link.path else kept.former
 
 
 def _update_later_records(host: Host, record: Record, path: str, old: bytes | None, new: bytes | None) -> None:
@@ -142,8 +190,10 @@ def _update_later_records(host: Host, record: Record, path: str, old: bytes | No
             save(host, other)
 
 
-def _sharers_of_link(host: Host, record: Record) -> list[Record]:
-    return [other for other in every(host) if other.key != record.key and record.link and other.link == record.link]
+def _sharers(host: Host, record: Record, path: str) -> list[Record]:
+    """The other records that need a link."""
+    others = [other for other in every(host) if other.key != record.key]
+    return [other for other in others if any(link.path == path for link in other.links)]
 
 
 # --- on the disk ------------------------------------------------------------------------------------------------------
@@ -151,6 +201,9 @@ def _sharers_of_link(host: Host, record: Record) -> list[Record]:
 
 def put(host: Host, path: str, data: bytes | None) -> None:
     """Give a file its bytes, None: remove it. Raises CdiError: CONFIG_WRITE."""
+    if host.is_rehearsal:
+        host.keep_file(path, data)
+        return
     real = host.real(path)
     try:
         if data is None:
@@ -166,6 +219,9 @@ def point(host: Host, link: str, target: str | None) -> None:
     """Give a link its target, None: remove it. Raises CdiError: CONFIG_WRITE."""
     real = host.real(link)
     if host.readlink(link) == target:  # without root only a link that is there already can be used
+        return
+    if host.is_rehearsal:
+        host.keep_link(link, target)
         return
     try:
         if target is None:
@@ -195,6 +251,8 @@ def _missing_directories(host: Host, paths: Iterable[str]) -> list[str]:
 
 def _remove_directories(host: Host, directories: list[str]) -> list[str]:
     """Remove directories that were made, if they are empty. Returns those that are still there."""
+    if host.is_rehearsal:
+        return []
     for path in reversed(directories):
         with contextlib.suppress(OSError):
             host.real(path).rmdir()

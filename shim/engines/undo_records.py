@@ -6,6 +6,7 @@ DIRECTORY/KEY.N         the former bytes of its N-th file; 0600, whatever the mo
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,6 +22,8 @@ from shim.engines.model import Add, Edit, Put
 from shim.host import identity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from shim.host.host import Host
 
 FORMAT = 1
@@ -50,6 +53,21 @@ class File:
 
 
 @dataclass
+class Link:
+    """A low-level link.
+
+    Attributes:
+        path: of the link.
+        target: that it was given.
+        former: its target before, None when it was missing.
+    """
+
+    path: str
+    target: str
+    former: str | None
+
+
+@dataclass
 class Record:
     """What configure did for one runtime name in one engine's configuration.
 
@@ -63,6 +81,7 @@ class Record:
         link: the low-level link, "" when none was needed.
         linked: the former target of that link, None when it was missing.
         made: directories that were made for its files and its link.
+        kept: low-level links that no configuration needs any more, and containers do.
         time: of configure, in nanoseconds since 1970.
         files: in the order in which they were written.
     """
@@ -76,6 +95,7 @@ class Record:
     link: str = ""
     linked: str | None = None
     made: list[str] = field(default_factory=list)
+    kept: list[Link] = field(default_factory=list)
     time: int = field(default_factory=time.time_ns)
     files: list[File] = field(default_factory=list)
 
@@ -83,6 +103,17 @@ class Record:
     def key(self) -> str:
         """The common beginning of the names of its files."""
         return f"{self.engine}-{self.name}-{identity.short_name(self.config)}"
+
+    @property
+    def links(self) -> list[Link]:
+        """Every link of the record, those that are only kept included."""
+        own = [Link(self.link, self.low_level, self.linked)] if self.link else []
+        return [*own, *self.kept]
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether a runtime is registered, and not only a link kept."""
+        return bool(self.files)
 
     def file(self, path: str) -> File | None:
         """A file of the record, None for one that it does not have."""
@@ -114,6 +145,13 @@ def find(host: Host, engine: str, config: str, name: str) -> Record | None:
     return _load(host, path) if host.exists(path) else None
 
 
+def named_files(host: Host) -> Iterator[str]:
+    """The files that records name, without a look at whether these are whole."""
+    for path in host.glob(f"{directory()}/*.json"):
+        with contextlib.suppress(CdiError, ValueError, LookupError, TypeError):  # damaged: it names nothing
+            yield from [str(file["path"]) for file in json.loads(host.read(path) or b"")["files"]]
+
+
 def digest(data: bytes | None) -> str:
     """The digest of a file's bytes as records hold it; "" for one that is missing."""
     return hashlib.sha256(data).hexdigest() if data is not None else ""
@@ -124,17 +162,27 @@ def save(host: Host, record: Record) -> None:
     _check(host)
     top = f"{directory()}/{record.key}"
     document = {"format": FORMAT, **asdict(record), "files": []}
+    if not record.kept:
+        del document["kept"]  # which earlier versions do not know
     try:
-        _make_private(host.real(directory()))
+        if not host.is_rehearsal:
+            _make_private(host.real(directory()))
         for number, file in enumerate(record.files):
             copy = None if file.before is None else f"{top}.{number}"
             if copy is not None and file.before is not None:
-                files.write(host.real(copy), file.before, mode=0o600)
+                _write(host, copy, file.before)
             edits = [_edit_as_json(edit) for edit in file.edits]
             document["files"].append({"path": file.path, "edits": edits, "before": copy, "after": file.after})
-        files.write(host.real(f"{top}.json"), json.dumps(document, indent=1).encode(), mode=0o600)
+        _write(host, f"{top}.json", json.dumps(document, indent=1).encode())
     except (OSError, ValueError) as error:
         raise refused("CONFIG_BACKUP", "the former files cannot be saved", error, f"{top}.json") from None
+
+
+def _write(host: Host, path: str, data: bytes) -> None:
+    if host.is_rehearsal:
+        host.keep_file(path, data)
+    else:
+        files.write(host.real(path), data, mode=0o600)
 
 
 def _check(host: Host) -> None:
@@ -170,8 +218,11 @@ def forget(host: Host, record: Record) -> None:
     top = f"{directory()}/{record.key}"
     try:
         for path in (f"{top}.json", *host.glob(f"{top}.[0-9]*")):
-            host.real(path).unlink(missing_ok=True)
-        if not host.glob(f"{directory()}/*"):
+            if host.is_rehearsal:
+                host.keep_file(path, None)
+            else:
+                host.real(path).unlink(missing_ok=True)
+        if not host.is_rehearsal and not host.glob(f"{directory()}/*"):
             host.real(directory()).rmdir()
     except OSError as error:
         raise refused("CONFIG_BACKUP", "it cannot be removed", error, f"{top}.json") from None
@@ -188,7 +239,8 @@ def _load(host: Host, path: str) -> Record:
             if before is None and file["before"] is not None:
                 raise ValueError(f"{file['before']} is missing")
             files.append(File(file["path"], [_edit(edit) for edit in file["edits"]], before, file["after"]))
-        return Record(**document, files=files)
+        kept = [Link(**link) for link in document.pop("kept", ())]
+        return Record(**document, kept=kept, files=files)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         text = f"it is no record of configure: {error}"
         remedy = "take the runtime out of the engine's configuration by hand, then remove this file"
@@ -221,4 +273,5 @@ def refused(id: str, what: str, error: OSError | ValueError, path: str) -> CdiEr
         path: the file.
     """
     cause = str(error) if str(error) == files.NOT_REGULAR else reason(error)
-    return CdiError([Finding(id, f"{what}: {cause}", path=path)])
+    is_forbidden = isinstance(error, PermissionError) and os.geteuid() != 0
+    return CdiError([Finding(id, f"{what}: {cause}", "run it as root" if is_forbidden else "", path=path)])

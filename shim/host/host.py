@@ -2,7 +2,8 @@
 
 The fake is the same class: a test gives a directory as the root, the files, links and processes that are to be taken as
 there, and no program is started. `with_files` is the same machine with other files, so that the result of a change is
-read by the code that reads what is there. Paths are those of the machine, absolute.
+read by the code that reads what is there; a `rehearsal` takes changes into memory, so that a dry run is the run itself.
+Paths are those of the machine, absolute.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ class Host:
         user: an effective uid of the machine, for which questions about users are answered; by default that of this
             process, 0 below another root.
         environment: of that user; by default that of this process, empty below another root.
-        links: path -> target of links that are to be taken as there.
+        links: path -> target of links that are to be taken as there; None for one that is to be missing.
+
+    Attributes:
+        is_rehearsal: whether changes go into memory, by `keep_file` and `keep_link`, and never to the disk.
     """
 
     def __init__(
@@ -89,9 +93,10 @@ class Host:
         daemons: Sequence[Daemon] | None = None,
         user: int | None = None,
         environment: Mapping[str, str] | None = None,
-        links: Mapping[str, str] | None = None,
+        links: Mapping[str, str | None] | None = None,
     ) -> None:
         self.root = root
+        self.is_rehearsal = False
         self._files = dict(files or {})
         self._daemons = daemons
         self._links = dict(links or {})
@@ -99,10 +104,24 @@ class Host:
         self.user = user if user is not None else os.geteuid() if ours else 0
         self.environment = dict(environment if environment is not None else os.environ if ours else {})
 
-    def with_files(self, files: Mapping[str, bytes | None], links: Mapping[str, str] | None = None) -> Host:
+    def with_files(self, files: Mapping[str, bytes | None], links: Mapping[str, str | None] | None = None) -> Host:
         """The same machine, on which these files have that content (None: are missing), and links lead there."""
         every = {**self._links, **(links or {})}
         return Host(self.root, {**self._files, **files}, self._daemons, self.user, self.environment, every)
+
+    def rehearsal(self) -> Host:
+        """The same machine, on which nothing is written: changes are kept in memory, and read from there."""
+        rehearsal = self.with_files({})
+        rehearsal.is_rehearsal = True
+        return rehearsal
+
+    def keep_file(self, path: str, data: bytes | None) -> None:
+        """In a rehearsal: this file has that content from now on, None: is missing."""
+        self._files[path] = data
+
+    def keep_link(self, path: str, target: str | None) -> None:
+        """In a rehearsal: this link leads there from now on, None: is missing."""
+        self._links[path] = target
 
     def real(self, path: str) -> Path:
         """The path by which this process reaches a file of the machine, for writing it."""
@@ -173,6 +192,8 @@ class Host:
 
     def modified(self, path: str) -> float:
         """When a file was changed last, in seconds since 1970; 0.0 when it is missing."""
+        if self._files.get(path) is not None:
+            return time.time()
         try:
             return self.real(path).stat().st_mtime
         except OSError:
@@ -253,18 +274,25 @@ class Host:
         found = re.search(r"(?<![\w.])v?(\d+(?:\.\d+)+)", self.ask(program, "--version") or "") if program else None
         return tuple(int(number) for number in found[1].split(".")) if found else ()
 
-    def daemons(self, name: str) -> list[Daemon]:
-        """The processes whose program has this name, the oldest first."""
-        every = list(_processes()) if self._daemons is None and self.root == "/" else self._daemons or ()
-        ours = [daemon for daemon in every if daemon.argv and Path(daemon.argv[0]).name == name]
-        return sorted(ours, key=lambda daemon: (daemon.started, daemon.pid))
+    def daemons(self, name: str, *, of_every_user: bool = False) -> list[Daemon]:
+        """The processes whose program has this name, the oldest first.
+
+        Arguments:
+            name: the file name of the program.
+            of_every_user: also those of other users than root and us. A user may run a program of root's with any
+                command line, so nothing that such a process names may be written, or asked.
+        """
+        is_real = self._daemons is None and self.root == "/"
+        every = list(_processes(of_every_user=of_every_user)) if is_real else self._daemons or ()
+        ours = [one for one in every if one.argv and Path(one.argv[0]).name == name]
+        return sorted(ours, key=lambda one: (one.started, one.pid))
 
     def _is_program(self, path: str) -> bool:
         real = self.real(path)
         return real.is_file() and os.access(real, os.X_OK)
 
 
-def _processes() -> Iterator[Daemon]:
+def _processes(*, of_every_user: bool) -> Iterator[Daemon]:
     """The processes of proc(5) that count: those of root and our own, each of a program that is trusted.
 
     A command line can hold anything. A container may run a `containerd` of its own with a `--config` of its choice, and
@@ -280,7 +308,7 @@ def _processes() -> Iterator[Daemon]:
             # field 22 of proc(5), stat: clock ticks after boot; the second field may hold blanks and parentheses
             ticks = int((entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[19])
             user = entry.stat().st_uid
-            program = _program(entry, argv[0]) if user in {0, os.geteuid()} else ""
+            program = _program(entry, argv[0]) if of_every_user or user in {0, os.geteuid()} else ""
             if not program or trust.objection(program):
                 continue
         except (OSError, ValueError, IndexError):

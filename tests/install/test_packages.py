@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,63 @@ def test_the_package_installs_runs_and_is_removed_without_a_trace(machine: Machi
     machine.run(*dpkg, "-r", "cdi-shim").ok()
     assert machine.run("cat", "/etc/logrotate.d/shim").ok().endswith("# mine\n")
     machine.run(*dpkg, "-P", "cdi-shim").ok()
-    assert machine.files(*where) == before
+    assert machine.files(*where) == [line for line in before if "/etc/shim/low-level" not in line]  # ours, too
+
+
+CONFIGURED = '{"runtimes": {"shim": {"path": "/usr/bin/shim"}}}'
+
+
+@pytest.fixture
+def packaged(machine: Machine, deb: Path) -> Iterator[Machine]:
+    """A machine with the package, and with state that the program wrote."""
+    machine.forget()
+    copy = machine.sandbox.scratch / "package.deb"
+    shutil.copy(deb, copy)
+    machine.run("dpkg", "--no-triggers", "-i", copy).ok()
+    machine.run("mkdir", "-p", "/var/lib/shim/engines", "/run/shim/c", "/etc/docker", "/etc/shim/low-level").ok()
+    for file in ("/var/lib/shim/abilities", "/var/log/shim.log", "/var/log/shim.log.1", "/etc/shim/config.toml"):
+        machine.run("tee", file).ok()
+    yield machine
+    machine.run("rm", "-rf", "/etc/docker", "/var/lib/shim", "/etc/shim/config.toml").ok()
+    machine.forget()
+
+
+def test_c15_the_package_stays_while_an_engine_is_configured_to_start_it(packaged: Machine) -> None:
+    """apt-get remove took the program away under the engine."""
+    packaged.run("tee", "/etc/docker/daemon.json", stdin=CONFIGURED).ok()
+    dpkg = ("dpkg", "--no-triggers")
+    refused = packaged.run(*dpkg, "-r", "cdi-shim")
+    assert refused.status != 0
+    assert "/etc/docker/daemon.json:1" in refused.err
+    assert "SHIM_FORCE=1" in refused.err
+    assert packaged.run("dpkg-query", "-W", "-f=${db:Status-Status}", "cdi-shim").ok() == "installed"
+    assert packaged.run("/usr/bin/shim", "version").ok()
+    packaged.run(*dpkg, "-i", packaged.sandbox.scratch / "package.deb").ok()  # an upgrade passes
+    packaged.run(*dpkg, "-r", "cdi-shim", env={"SHIM_FORCE": "1"}).ok()
+    assert packaged.run("test", "-e", "/usr/bin/shim").status == 1
+
+
+def test_c15_purge_removes_our_state_and_log(packaged: Machine) -> None:
+    there = (
+        "ls",
+        "-d",
+        "/var/lib/shim",
+        "/run/shim",
+        "/etc/shim/low-level",
+        "/var/log/shim.log",
+        "/var/log/shim.log.1",
+    )
+    packaged.run("dpkg", "--no-triggers", "-r", "cdi-shim").ok()
+    packaged.run(*there).ok()
+    packaged.run("dpkg", "--no-triggers", "-P", "cdi-shim").ok()
+    assert packaged.run(*there).out == ""
+    assert packaged.run("ls", "/etc/shim/config.toml").ok(), "it is the administrator's"
+
+
+def test_c15_purge_keeps_the_state_of_another_installation(packaged: Machine) -> None:
+    packaged.place("install").ok()
+    packaged.run("dpkg", "--no-triggers", "-P", "cdi-shim").ok()
+    packaged.run("ls", "/var/lib/shim/abilities", "/var/log/shim.log").ok()
 
 
 def test_a_machine_with_a_shim_is_as_one_without(machine: Machine, deb: Path) -> None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import running, runtime_programs, spec_dirs
+from shim.engines import in_use, running, runtime_programs, spec_dirs
 from shim.engines.containerd import (
     annotation_lists,
     checks,
@@ -36,7 +36,7 @@ from shim.engines.texts.editing import apply, decoded
 from shim.engines.texts.values import get, table_at, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from shim.engines.containerd.config_files import Merged
     from shim.engines.model import NewRuntime, Registry, Runtime
@@ -61,6 +61,11 @@ class Containerd(Engine):
     name = "containerd"
     program = "containerd"
     unread = "no file that it reads imports this one"
+    end_containers = "kubectl drain this node, or `ctr task kill` and `ctr task delete` each"
+    usual_files = (
+        *("/etc/containerd/config.toml", "/etc/containerd/conf.d/*"),
+        "/var/lib/rancher/*/agent/etc/containerd/config*.toml*",
+    )
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Find containerd's configuration. See `Engine`.
@@ -185,7 +190,15 @@ class Containerd(Engine):
 
     def containers(self, host: Host) -> list[Container]:
         """The containers whose shims are in any namespace of containerd but docker's."""
-        return running.of_shims(host, lambda namespace: namespace not in {"moby", "plugins.moby"})
+        return running.of_shims(host, _is_own)
+
+    def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
+        """Those in the same namespaces. See `Engine`."""
+        return in_use.of_shims(host, self, _is_own)
+
+
+def _is_own(namespace: str) -> bool:
+    return namespace not in {"moby", "plugins.moby"}
 
 
 def _refuse(location: Location, merged: Merged, registry: Registry, new: NewRuntime) -> None:

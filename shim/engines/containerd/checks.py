@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.engines.containerd import config_files, distributions
+from shim.engines.model import STOPS_ENGINE
 from shim.engines.texts import toml_edit
 from shim.engines.texts.toml_scan import statements
 from shim.engines.texts.values import table_at
@@ -120,12 +121,13 @@ def dead(file: File, merged: Merged, location: Location) -> Iterator[Finding]:
         for key, right in _right_names(file, name, own, merged.modern):
             keys = ("plugins", name, key) if key else ("plugins", name)
             line = toml_edit.line_of(file.text, keys)
+            rule = ""
             text = f"[{_header(*keys)}] has no effect: in version {max(own, 1)} of the file it is [{_header(*right)}]"
             if not file.version and own < 2:
                 text += "; a file that states no version is of version 1"
             elif name in _OF_VERSION_1 and not merged.modern:
-                text += "; containerd 1.x does not start with it"
-            yield Finding("CONFIG_DEAD_SECTION", text, path=file.path, line=line)
+                text, rule = f"{text}; containerd 1.x does not start with it", STOPS_ENGINE
+            yield Finding("CONFIG_DEAD_SECTION", text, path=file.path, line=line, rule=rule)
 
 
 def _right_names(file: File, name: str, version: int, modern: bool) -> Iterator[tuple[str, Keys]]:
@@ -164,7 +166,8 @@ def _type(file: File, keys: Keys, value: Value, expected: type) -> Iterator[Find
     is_mixed = isinstance(value, list) and any(not isinstance(item, str) for item in value)
     if value is not None and (type(value) is not expected or is_mixed):
         text = f"{keys[-1]} is {_shown(value)}; it must be {_NAMES[expected]}"
-        yield Finding("CONFIG_TYPE", text, path=file.path, line=toml_edit.line_of(file.text, keys))
+        rule = "" if "options" in keys else STOPS_ENGINE  # options are decoded for the containers of that runtime only
+        yield Finding("CONFIG_TYPE", text, path=file.path, line=toml_edit.line_of(file.text, keys), rule=rule)
 
 
 def _leaves(keys: Keys, table: Table) -> Iterator[tuple[Keys, Value]]:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.config.settings import ANY
-from shim.engines import oci_hooks, running, runtime_programs, sources, spec_dirs, toml_layers
+from shim.engines import in_use, oci_hooks, running, runtime_programs, sources, spec_dirs, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.crio import checks
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
@@ -68,6 +68,9 @@ class Crio(Engine):
 
     name = "crio"
     program = "crio"
+    finds_runtimes_by_name = True
+    end_containers = "kubectl drain this node"
+    usual_files = (_CONFIG, f"{_DIRECTORY}/*", f"{_DIRECTORY}/*/*")
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Find CRI-O's files: those of the running daemon, or the usual ones.
@@ -197,9 +200,17 @@ class Crio(Engine):
         else:
             yield from checks.default_annotations(registry.runtimes[name], settings.annotation_prefixes)
 
+    def state_directory(self, runtime: Runtime) -> str:
+        """The key runtime_root. See `Engine`."""
+        return str(runtime.table.get("runtime_root") or "")
+
     def containers(self, host: Host) -> list[Container]:
         """The containers whose conmon was started by CRI-O."""
         return running.of_conmon(host, "cri-o")
+
+    def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
+        """Those whose conmon calls nothing at the end: CRI-O waits for a file. See `Engine`."""
+        return in_use.of_monitors(host, self, lambda monitor: not monitor.option("--exit-command"))
 
 
 def _option(daemon: Daemon | None, *names: str) -> str:

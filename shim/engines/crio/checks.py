@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
 from shim.engines import toml_layers
+from shim.engines.model import STOPS_ENGINE
 from shim.engines.texts.values import texts
 
 if TYPE_CHECKING:
@@ -228,7 +229,9 @@ def missing_monitors(host: Host, registry: Registry) -> Iterator[Finding]:
             conmon = host.find("conmon")
             remedy = f"set monitor_path to {conmon}, or install conmon there" if conmon else "install conmon there"
             text = f"monitor_path {path} is missing: CRI-O does not start"
-            yield Finding("RUNTIME_BINARY_MISSING", text, remedy, path=runtime.file, line=runtime.line)
+            yield Finding(
+                "RUNTIME_BINARY_MISSING", text, remedy, path=runtime.file, line=runtime.line, rule=STOPS_ENGINE
+            )
 
 
 def cdi_off(location: Location) -> Finding:

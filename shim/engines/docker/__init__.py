@@ -14,11 +14,12 @@ import json
 import posixpath
 import re
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import running, runtime_programs, spec_dirs
+from shim.engines import in_use, launcher, running, runtime_programs, spec_dirs
 from shim.engines.contract import Engine
 from shim.engines.docker import api, checks, command_line, daemon_json
 from shim.engines.model import Edit, Location, Put, Registry
@@ -27,7 +28,7 @@ from shim.engines.texts.editing import decoded
 from shim.engines.texts.values import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from shim.engines.model import NewRuntime, Runtime
     from shim.engines.running import Container
@@ -45,6 +46,8 @@ class Docker(Engine):
 
     name = "docker"
     program = "dockerd"
+    end_containers = "`docker stop` each"
+    usual_files = (_CONFIG, _SNAP)
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Find the daemon.json of the running dockerd, of the unit that would start it, or the usual one.
@@ -157,7 +160,9 @@ class Docker(Engine):
         if info is None or not isinstance(info.get("Runtimes"), dict):
             return None
         flags = command_line.given(host, location)
-        return list(checks.unknown(info, registry, location, flags, self.restart_command(location)))
+        restart = self.restart_command(location)
+        is_ours = partial(launcher.is_launcher, host)
+        return list(checks.unknown(info, registry, location, flags, restart, is_ours))
 
     def restart_command(self, location: Location) -> str:
         """The command that restarts dockerd: the system's, the user's own, or that of the snap."""
@@ -177,6 +182,10 @@ class Docker(Engine):
     def containers(self, host: Host) -> list[Container]:
         """The containers whose shims are in docker's namespace of containerd."""
         return running.of_shims(host, lambda namespace: namespace == "moby")
+
+    def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
+        """Those in docker's namespaces of containerd. See `Engine`."""
+        return in_use.of_shims(host, self, lambda namespace: namespace in {"moby", "plugins.moby"})
 
 
 def _program(host: Host, daemon: Daemon | None) -> str:

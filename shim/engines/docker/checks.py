@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import Finding
 from shim.engines.docker.daemon_json import CDI_EXISTS, SHIM
+from shim.engines.model import STOPS_ENGINE
 from shim.engines.texts import json_edit
 from shim.engines.texts.values import get, table_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from shim.engines.docker.command_line import Flag
     from shim.engines.model import Location, Registry
@@ -74,7 +75,8 @@ def types(document: Table, text: str, location: Location) -> Iterator[Finding]:
         value = get(document, keys)
         if value is not None and not _is(value, kind):
             cause = f"{'.'.join(keys)} must be {kind}, and is {_described(value)}; dockerd does not start with it"
-            yield Finding("CONFIG_TYPE", cause, path=location.config, line=json_edit.line_of(text, keys))
+            line = json_edit.line_of(text, keys)
+            yield Finding("CONFIG_TYPE", cause, path=location.config, line=line, rule=STOPS_ENGINE)
 
 
 def _is(value: Value, kind: str) -> bool:
@@ -97,7 +99,8 @@ def spelling(registry: Registry, location: Location, text: str) -> Iterator[Find
         if key.lower() in _KEYS and key not in _KEYS:
             cause = f"dockerd knows no key {key}, and does not start with it: it is written {key.lower()}"
             line = json_edit.line_of(text, (key,))
-            yield Finding("CONFIG_DEAD_SECTION", cause, f"write {key.lower()}", path=location.config, line=line)
+            remedy = f"write {key.lower()}"
+            yield Finding("CONFIG_DEAD_SECTION", cause, remedy, path=location.config, line=line, rule=STOPS_ENGINE)
 
 
 def flags(given: Sequence[Flag], registry: Registry, location: Location, text: str) -> Iterator[Finding]:
@@ -227,7 +230,12 @@ def cdi_off(registry: Registry, location: Location) -> Iterator[Finding]:
 
 
 def unknown(
-    info: Table, registry: Registry, location: Location, given: Iterable[Flag], restart: str
+    info: Table,
+    registry: Registry,
+    location: Location,
+    given: Iterable[Flag],
+    restart: str,
+    is_launcher: Callable[[str], bool],
 ) -> Iterator[Finding]:
     """What is in the file, but not in the running dockerd.
 
@@ -237,6 +245,7 @@ def unknown(
         location: where it is.
         given: its options: those of --add-runtime are lost when it reloads its file, so that it has to be restarted.
         restart: the command that does it.
+        is_launcher: whether a program is a launcher of ours.
     """
     known, pid = table_at(info, ("Runtimes",)), location.daemon.pid if location.daemon else 0
     of_file = [name for name, runtime in registry.runtimes.items() if runtime.file == location.config]
@@ -249,13 +258,17 @@ def unknown(
     if missing:
         text = f"{dockerd} does not know the runtime {', '.join(missing)} as the file has it"
         yield Finding("RESTART_NEEDED", text, reload, path=location.config)
-    elif info.get("DefaultRuntime", registry.default) != registry.default:
+    if gone := [name for name in known if name not in registry.runtimes and is_launcher(_program(known[name]))]:
+        text = f"{dockerd} still knows the runtime {', '.join(gone)}, which no file has"
+        yield Finding("RESTART_NEEDED", text, reload, path=location.config)
+    elif not missing and info.get("DefaultRuntime", registry.default) != registry.default:
         text = f"the file's default runtime is {registry.default}; that of {dockerd} is {info['DefaultRuntime']}"
         yield Finding("RESTART_NEEDED", text, reload, path=location.config)
 
 
-def _program(runtime: Table) -> str:
+def _program(entry: Value) -> str:
     """The program of a runtime in the answer to /info: `path`, or BinaryName of a runtime of containerd's shim."""
+    runtime = table_at({"": entry}, ("",))
     return str(runtime.get("path") or table_at(runtime, ("options",)).get("BinaryName") or "")
 
 

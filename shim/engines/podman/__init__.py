@@ -24,7 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import launcher, oci_hooks, running, runtime_programs, sources, spec_dirs, toml_layers
+from shim.engines import in_use, launcher, oci_hooks, running, runtime_programs, sources, spec_dirs, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
 from shim.engines.podman import checks, containers_conf, programs
@@ -34,7 +34,7 @@ from shim.engines.texts.values import table_at, texts
 from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from shim.engines.model import NewRuntime
     from shim.engines.running import Container
@@ -60,6 +60,12 @@ class Podman(Engine):
     unread = "it does not read this file; of several drop-ins with one name podman 6 reads the last"
     has_hooks = True
     has_runtime_classes = False
+    finds_runtimes_by_name = True
+    end_containers = "`podman stop` each"
+    usual_files = (
+        *("/usr/share/containers/containers.conf", "/etc/containers/containers.conf"),
+        *("/etc/containers/containers.conf.d/*", "/etc/containers/oci/hooks.d/*"),
+    )
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Find the containers.conf of the calling user: the system's for root, else the user's own.
@@ -210,6 +216,10 @@ class Podman(Engine):
     def containers(self, host: Host) -> list[Container]:
         """The containers whose conmon was started by podman."""
         return running.of_conmon(host, "libpod")
+
+    def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
+        """Those of every user whose conmon calls podman at the end. See `Engine`."""
+        return in_use.of_monitors(host, self, lambda monitor: bool(monitor.option("--exit-command")))
 
 
 def _runtimes(host: Host, layers: list[Layer], document: Table, systemd: bool | None) -> dict[str, Runtime]:

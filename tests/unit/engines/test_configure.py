@@ -16,8 +16,9 @@ from unit.engines.toy import CONFIG, DROP_IN, Toy
 from shim.base import files
 from shim.base.findings import CdiError, Finding
 from shim.engines import configure, launcher, undo_records, verify
+from shim.engines import remove as removal
 from shim.engines.configure import Options, Outcome
-from shim.engines.model import Location, Registry
+from shim.engines.model import STOPS_ENGINE, Location, Registry
 from shim.engines.table import ENGINES
 from shim.host.host import Daemon, Host
 
@@ -58,7 +59,7 @@ class Machine:
         return configure.configure(self.host, engine, Options(**{"path": self.shim, **options}))
 
     def remove(self, engine: Toy, **options: Any) -> Outcome:
-        return configure.remove(self.host, engine, Options(**options))
+        return removal.remove(self.host, engine, Options(**options))
 
     def files(self) -> dict[str, bytes | str]:
         """Everything below etc and the records; directories, too, except where records lie."""
@@ -538,3 +539,102 @@ def test_a_record_is_json_that_a_person_can_read(machine: Machine) -> None:
     (record,) = (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
     said = json.loads(record.read_text())
     assert (said["engine"], said["name"], said["files"][0]["path"]) == ("toy", "shim", CONFIG)
+
+
+# --- what stops configure, and what it only says ----------------------------------------------------------------------
+
+
+def test_c1_a_fault_that_is_not_ours_is_a_warning(machine: Machine, toy: Toy) -> None:
+    """The files were written, and the status was 1 for ever, although nothing of it was ours."""
+    machine.config.write_bytes(BEFORE + b'\n[runtimes.other]\npath = "/opt/gone"\n')
+    toy.always = [Finding("CONFIG_DEAD_SECTION", "of another")]
+    for _ in range(2):
+        levels = {finding.id: finding.level for finding in machine.configure(toy).findings}
+        assert levels["RUNTIME_BINARY_MISSING"] == levels["CONFIG_DEAD_SECTION"] == "WARNING"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Finding("CONFIG_FLAG", "dockerd does not start with a key in both"),
+        Finding("CONFIG_DEAD_SECTION", "dockerd does not start with it", rule=STOPS_ENGINE),
+        Finding("RUNTIME_IGNORED", "our table has no effect"),
+    ],
+    ids=lambda fault: fault.id,
+)
+def test_c1_what_makes_our_registration_useless_is_refused_before_writing(
+    machine: Machine, toy: Toy, fault: Finding
+) -> None:
+    toy.always = [fault]
+    before = machine.files()
+    with pytest.raises(CdiError) as refused:
+        machine.configure(toy)
+    assert _ids(refused) == [fault.id]
+    assert machine.files() == before
+    assert [one.level for one in machine.configure(toy, dry_run=True).findings if one.id == fault.id] == ["ERROR"]
+
+
+def test_c1_a_table_of_ours_that_a_later_file_replaces_is_refused(machine: Machine) -> None:
+    class Replaced(Toy):
+        def read(self, host: Host, location: Location) -> Registry:
+            registry = super().read(host, location)
+            if "shim" in registry.runtimes:
+                registry.runtimes["shim"].path = "/usr/bin/crun"
+            return registry
+
+    before = machine.files()
+    with pytest.raises(CdiError, match="a file that is read later makes /usr/bin/crun the runtime shim") as refused:
+        machine.configure(Replaced())
+    assert _ids(refused) == ["DROP_IN_UNUSED"]
+    assert machine.files() == before
+
+
+def test_c9_dry_runs_of_two_engines_plan_what_the_runs_do(machine: Machine) -> None:
+    """One link was planned for both, although the second engine gets another one."""
+    toy, other = Toy(), Toy()
+    other.name = "other"
+    (machine.root / "etc/other.toml").write_bytes(BEFORE.replace(b"/usr/sbin/runc", b"/usr/bin/crun"))
+    calls: list[tuple[Toy, dict[str, str]]] = [(toy, {}), (other, {"config": "/etc/other.toml"})]
+    before = machine.files()
+    real, machine.host = machine.host, machine.host.rehearsal()
+    would = [machine.configure(engine, dry_run=True, **options) for engine, options in calls]
+    assert machine.files() == before
+    machine.host = real
+    done = [machine.configure(engine, **options) for engine, options in calls]
+    assert [(one.link, one.low_level, one.after) for one in would] == [
+        (one.link, one.low_level, one.after) for one in done
+    ]
+    assert [one.link.rpartition("/")[2] for one in done] == ["shim", "shim-crun"]
+    machine.host = real.rehearsal()
+    would = [machine.remove(engine, dry_run=True, **options) for engine, options in calls]
+    machine.host = real
+    done = [machine.remove(engine, **options) for engine, options in calls]
+    assert [(one.released, one.after) for one in would] == [(one.released, one.after) for one in done]
+    assert all(one.released for one in done)
+
+
+def test_c14_the_name_of_another_runtime_is_told(machine: Machine, toy: Toy) -> None:
+    """`--name runc` put shim in the place of the engine's own runc, without a word."""
+    for dry_run in (True, False):
+        found = {one.id: one for one in machine.configure(toy, name="runc", dry_run=dry_run).findings}
+        assert found["RUNTIME_REPLACED"].text.startswith("the runtime runc of toy was /usr/sbin/runc")
+        assert found["RUNTIME_REPLACED"].level == "WARNING"
+    assert "RUNTIME_REPLACED" not in {one.id for one in machine.configure(toy, name="gpu").findings}
+
+
+def test_c14_an_engine_that_is_not_installed_is_told(machine: Machine) -> None:
+    toy = Toy()
+    assert "ENGINE_ABSENT" in {one.id for one in machine.configure(toy).findings}
+    assert "ENGINE_ABSENT" not in {one.id for one in machine.configure(toy, config=CONFIG).findings}, "it was named"
+
+
+def test_c14_without_root_the_remedy_is_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was "check that the directory is writable and has space left"."""
+
+    def remedy(error: OSError) -> str:
+        return undo_records.refused("CONFIG_WRITE", "no", error, "/etc/x").findings[0].remedy
+
+    assert remedy(PermissionError(13, "x")) != "run it as root"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert remedy(PermissionError(13, "x")) == "run it as root"
+    assert remedy(OSError(28, "x")) != "run it as root"

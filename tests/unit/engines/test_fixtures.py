@@ -13,6 +13,7 @@ import pytest
 
 from shim.base.findings import ERROR, CdiError
 from shim.engines import configure, table, verify
+from shim.engines import remove as removal
 from shim.engines.configure import Options
 from shim.engines.contract import Engine
 from shim.host.host import Host
@@ -90,7 +91,7 @@ def test_configure_verify_again_remove(case: str, trusted_path: Path, shim_path:
     written = _files(root)
     assert not configure.configure(host, engine, order).changed
     assert _files(root) == written, "a second configure changes nothing"
-    assert configure.remove(host, engine, Options()).changed
+    assert removal.remove(host, engine, Options()).changed
     assert _files(root) == before, "remove gives back every byte"
 
 

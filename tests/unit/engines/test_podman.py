@@ -13,6 +13,7 @@ from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import CdiError
 from shim.engines import configure
+from shim.engines import remove as removal
 from shim.engines.configure import Options
 from shim.engines.model import NewRuntime
 from shim.engines.table import ENGINES
@@ -510,5 +511,5 @@ def test_configured_as_a_hook_it_is_verified_as_one_and_removed_whole(trusted_pa
     done = configure.configure(host, podman, Options(path=str(shim_path), hook=True))
     assert sorted(done.after) == [DROP_IN, HOOK]
     assert "HANDLER_MISSING" not in {one.id for one in done.findings}
-    assert configure.remove(host, podman, Options()).changed
+    assert removal.remove(host, podman, Options()).changed
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before

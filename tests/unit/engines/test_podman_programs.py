@@ -11,6 +11,7 @@ from unit.engines import trees
 
 from shim.base.findings import CdiError, Finding
 from shim.engines import configure, verify
+from shim.engines import remove as removal
 from shim.engines.configure import Options, Outcome
 from shim.engines.table import ENGINES
 from shim.host import podman_programs
@@ -50,7 +51,7 @@ class Machine:
         return configure.configure(self.host, podman, Options(name, self.shim, hook=hook, dry_run=dry_run))
 
     def remove(self, name: str = "shim") -> None:
-        configure.remove(self.host, podman, Options(name))
+        removal.remove(self.host, podman, Options(name))
 
     def recorded(self) -> dict[str, tuple[int, ...]]:
         """What a create would know of the programs."""

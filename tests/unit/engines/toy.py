@@ -23,6 +23,7 @@ class Toy(Engine):
     Attributes:
         drop_in: whether our runtime goes into a file of its own.
         wrong: what `faults` says once our runtime is there.
+        always: what it says before, too.
         forgets: runtimes that are not seen once our runtime is there.
     """
 
@@ -31,11 +32,12 @@ class Toy(Engine):
 
     drop_in: bool = False
     wrong: list[Finding] = field(default_factory=list)
+    always: list[Finding] = field(default_factory=list)
     forgets: tuple[str, ...] = ()
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Where the test has put it."""
-        return Location("toy", config or CONFIG, DROP_IN if self.drop_in else "")
+        return Location(self.name, config or CONFIG, DROP_IN if self.drop_in else "")
 
     def read(self, host: Host, location: Location) -> Registry:
         """Every runtime of both files; the default's program is the low-level runtime."""
@@ -68,7 +70,7 @@ class Toy(Engine):
 
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
         """What the test says."""
-        return self.wrong if name in registry.runtimes else []
+        return [*self.always, *(self.wrong if name in registry.runtimes else [])]
 
     def ways_to_ask(self, location: Location, registry: Registry, name: str) -> str:
         """One way."""

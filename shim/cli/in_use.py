@@ -1,0 +1,44 @@
+"""`shim runtime in-use`: what would fail without the launcher. `make uninstall` and the Debian package ask it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from shim.cli.output import format_option, show_document, show_table
+from shim.engines import in_use, launcher, mentions, table
+from shim.host.host import Host
+
+
+@click.command("in-use")
+@click.option("--path", default="", metavar="FILE", help="The launcher; by default that of this installation.")
+@format_option
+def command(path: str, form: str) -> None:
+    """List what needs the launcher: lines of engines' files that name it, and containers that run under it.
+
+    A container needs it for exec, stop and delete, also after `shim runtime remove`. The exit status is 1 where there
+    is anything.
+
+    \b
+    Examples:
+      shim runtime in-use
+      shim runtime in-use --path /usr/local/bin/shim -o json
+    """
+    path = str(Path(path).absolute()) if path else launcher.installed()
+    if not path:
+        raise click.UsageError("the launcher of this installation is not found: name it with --path")
+    host = Host()
+    lines = mentions.of(host, path)
+    containers = in_use.under(host, path, table.under_launchers(host))
+    if form != "table":
+        users = {"lines": [line.to_json() for line in lines], "containers": [one.to_json() for one in containers]}
+        show_document({"launcher": path, **users}, form)
+    elif lines or containers:
+        rows = [("configuration", f"{line.path}:{line.line}", line.text) for line in lines]
+        rows += [(f"{one.engine} container".lstrip(), one.id, one.evidence) for one in containers]
+        show_table(("USER", "WHERE OR WHICH", "EVIDENCE"), rows)
+    else:
+        click.echo(f"nothing needs {path}")
+    sys.exit(bool(lines or containers))
