@@ -263,3 +263,44 @@ def test_a_link_called_shim_x_runs_x(sandbox: Sandbox, shim: Path, link: str) ->
     path = sandbox.host / link
     sandbox.run("ln", "-sf", shim, path).ok()
     assert sandbox.run(path, "--version").ok().startswith(f"{link[5:]} version")
+
+
+def test_b6_a_driver_on_an_overlay_reaches_a_container_in_a_user_namespace(runtime: Runtime, sandbox: Sandbox) -> None:
+    """Its mounts were idmapped, which overlayfs cannot. The control: crun, given the option, fails."""
+    mapping = [{"containerID": 0, "hostID": 100000, "size": 65536}]
+    places = {name: sandbox.scratch / "overlay" / name for name in ("lower", "upper", "work", "top")}
+    if not places["lower"].exists():
+        for place in places.values():
+            place.mkdir(parents=True)
+        (places["lower"] / "marker").write_text("from the overlay\n")
+        layers = ",".join(f"{name}dir={places[name]}" for name in ("lower", "upper", "work"))
+        sandbox.run("mount", "-t", "overlay", "-o", layers, "overlay", places["top"]).ok()
+    mount = {"hostPath": str(places["top"]), "containerPath": "/opt/driver", "options": ["ro", "bind"]}
+    spec = {
+        "cdiVersion": "0.5.0",
+        "kind": "vendor.test/overlay",
+        "devices": [{"name": "one", "containerEdits": {"mounts": [mount]}}],
+    }
+    (sandbox.scratch / "etc-cdi/overlay.json").write_text(json.dumps(spec), encoding="ascii")
+
+    def bundle(name: str, **annotations: str) -> Bundle:
+        made = Bundle(sandbox, name, "cat /opt/driver/marker", annotations=annotations)
+        config = made.config()
+        config["linux"]["namespaces"].append({"type": "user"})
+        config["linux"].update(uidMappings=mapping, gidMappings=mapping)
+        config["mounts"] = [entry for entry in config["mounts"] if entry["type"] not in ("cgroup", "mqueue", "sysfs")]
+        made.file.write_text(json.dumps(config), encoding="utf-8")
+        sandbox.run("chown", "-R", "100000:100000", made.directory / "rootfs").ok()
+        return made
+
+    asking = bundle("overlay", **{"cdi.k8s.io/x": "vendor.test/overlay=one"})
+    ran = runtime("run", "--bundle", asking.directory, asking.id)
+    assert ran.ok() == "from the overlay\n"
+    added = [entry for entry in asking.config()["mounts"] if entry["destination"] == "/opt/driver"]
+    assert [entry["options"] for entry in added] == [["ro", "bind"]]
+    if runtime.name == "crun":  # 1.8 knows idmap and not ridmap; runc before 1.2 knows neither
+        control = bundle("overlay-idmapped")
+        config = control.config()
+        config["mounts"].append({**added[0], "options": ["ro", "bind", "idmap"]})
+        control.file.write_text(json.dumps(config), encoding="utf-8")
+        assert runtime("run", "--bundle", control.directory, control.id).status != 0
