@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shim.base import files
+from shim.base import files, remedies
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 from shim.engines.model import Add, Edit, Put
@@ -273,5 +273,7 @@ def refused(id: str, what: str, error: OSError | ValueError, path: str) -> CdiEr
         path: the file.
     """
     cause = str(error) if str(error) == files.NOT_REGULAR else reason(error)
-    is_forbidden = isinstance(error, PermissionError) and os.geteuid() != 0
-    return CdiError([Finding(id, f"{what}: {cause}", "run it as root" if is_forbidden else "", path=path)])
+    remedy = remedies.to_write(error)
+    if isinstance(error, PermissionError):
+        remedy = "run it as root" if os.geteuid() != 0 else ""
+    return CdiError([Finding(id, f"{what}: {cause}", remedy, path=path)])

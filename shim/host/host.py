@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shim.base import files
+from shim.base import files, remedies
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 from shim.host.trust import Trust
@@ -141,7 +141,7 @@ class Host:
             return None
         except (OSError, ValueError) as error:
             text = f"it cannot be read: {reason(error)}"
-            raise CdiError([Finding("ENGINE_CONFIG_UNREADABLE", text, path=path)]) from None
+            raise CdiError([Finding("ENGINE_CONFIG_UNREADABLE", text, remedies.to_read(error), path=path)]) from None
         if len(data) > _LARGEST:
             text = f"it has more than {_LARGEST // 1024 // 1024} MiB, which no configuration has"
             raise CdiError([Finding("ENGINE_CONFIG_UNREADABLE", text, path=path)])

@@ -49,6 +49,8 @@ def shim(launcher: Path, tmp_path: Path) -> Run:
         ("cdi inject MISSING a.b/c=0", "name a file that exists"),
         ("config show MISSING", "name a file that exists"),
         ("explain --replay MISSING", "name a file that exists"),
+        ("runtime verify --engine docker --config .", "name a file in it"),
+        ("runtime configure --engine docker --config /proc/no/x", "make its directory first"),
         ("config default --to FILE/x", "name another file: there is a file where its directory should be"),
         ("config default --to /proc/x", "make its directory first, or name a file in one that exists"),
     ],
@@ -60,8 +62,8 @@ def test_d11_a_missing_file_was_to_be_checked_for_its_mode(
     (tmp_path / "FILE").write_text("")
     done = shim(*command.split())
     assert done.returncode == 1
-    assert f"    {remedy}\n" in done.stderr
-    assert "Errno" not in done.stderr
+    assert f"  {remedy}" in done.stdout + done.stderr
+    assert "Errno" not in done.stdout + done.stderr
 
 
 def test_d11_a_file_that_is_there_has_the_usual_remedy(shim: Run, tmp_path: Path) -> None:
