@@ -6,6 +6,7 @@
  *     one of our commands                        -> Python, the command line
  *     a verb that makes no container             -> the low-level runtime
  *     a create in which nothing asks             -> the low-level runtime
+ *     a create that was decided before           -> config.json is edited as then, and the low-level runtime
  *     a create in which something may ask        -> Python, with what was found out here
  *     an exec or update with a file for
  *       a container with a record                -> Python, the same
@@ -26,6 +27,7 @@
 #include "lowlevel.h"
 #include "places.h"
 #include "python.h"
+#include "repeat.h"
 #include "scan.h"
 
 #include <errno.h>
@@ -44,6 +46,17 @@ static struct call call;      /* the command line, once it is read */
 static char self[PATH_MAX];   /* path of this program */
 static struct low_level low;  /* the low-level runtime */
 static char record[KEY_SIZE]; /* name of the container's record */
+static struct {
+    char text[MAX_CONFIG + 1]; /* with one byte more than a config.json may have to be read here */
+    size_t size;
+    struct stat status;
+    enum reading {
+        CONFIG_NONE, /* there is none that the low-level runtime could read */
+        CONFIG_UNREAD,
+        CONFIG_TOO_LARGE, /* what was read is the beginning */
+        CONFIG_READ,
+    } reading;
+} config;
 
 static bool is_same(const char *a, const char *b)
 {
@@ -116,13 +129,12 @@ static int find_config(void)
 }
 
 /* Opens a file that was found; -EINVAL unless it is a regular one. */
-static int open_config(int found)
+static int open_config(int found, struct stat *status)
 {
     char path[sizeof "/proc/self/fd/" + 16];
-    struct stat status;
     if (found < 0)
         return found;
-    if (fstat(found, &status) != 0 || !S_ISREG(status.st_mode))
+    if (fstat(found, status) != 0 || !S_ISREG(status->st_mode))
         return -EINVAL;
     snprintf(path, sizeof path, "/proc/self/fd/%d", found);
     return open_at(AT_FDCWD, path, O_RDONLY);
@@ -141,30 +153,24 @@ enum answer {
 };
 
 /*
- * Read and not mapped: a file that is cut while it is read must not end this process. What is missing, closed to us or no
- * regular file is left to the low-level runtime, which finds it so, too; where only descriptors or memory are short it might
- * find a request. One that exceeds MAX_CONFIG is searched by Python.
+ * Reads config.json. Not mapped: a file that is cut while it is read must not end this process. What is missing, closed to us
+ * or no regular file is left to the low-level runtime, which finds it so, too; where only descriptors or memory are short it
+ * might find a request. One that exceeds MAX_CONFIG is searched by Python.
  */
-static enum answer does_config_ask(const struct needle_file *file)
+static enum reading read_config(void)
 {
-    static char text[MAX_CONFIG + 1];
-    size_t size = 0;
     cleanup_fd int found = find_config();
-    cleanup_fd int fd = open_config(found);
+    cleanup_fd int fd = open_config(found, &config.status);
     if (fd < 0)
-        return is_shortage(fd) ? MAY_ASK : NOTHING_ASKS;
-    for (ssize_t part; size < sizeof text; size += (size_t)part) {
-        part = read(fd, text + size, sizeof text - size);
+        return is_shortage(fd) ? CONFIG_UNREAD : CONFIG_NONE;
+    for (ssize_t part; config.size < sizeof config.text; config.size += (size_t)part) {
+        part = read(fd, config.text + config.size, sizeof config.text - config.size);
         if (part < 0)
-            return MAY_ASK;
+            return CONFIG_UNREAD;
         if (part == 0)
             break;
     }
-    if (asks(text, size, file->needles, file->count))
-        return MAY_ASK;
-    if (size > MAX_CONFIG)
-        return LIKELY_NOT;
-    return file->is_current && !call.unknown ? NOTHING_ASKS : LIKELY_NOT;
+    return config.size > MAX_CONFIG ? CONFIG_TOO_LARGE : CONFIG_READ;
 }
 
 /* Whether an earlier `run --device` has kept the config.json that it found, from which a run without one begins. */
@@ -182,11 +188,16 @@ static bool has_original(void)
 static enum answer does_it_ask(void)
 {
     static struct needle_file file;
-    if (call.devices)
+    config.reading = read_config();
+    if (call.devices || config.reading == CONFIG_UNREAD)
         return MAY_ASK;
+    if (config.reading == CONFIG_NONE)
+        return NOTHING_ASKS;
     find_needles(&file);
-    enum answer answer = does_config_ask(&file);
-    return answer == NOTHING_ASKS && has_original() ? LIKELY_NOT : answer;
+    if (asks(config.text, config.size, file.needles, file.count))
+        return MAY_ASK;
+    return config.reading == CONFIG_READ && file.is_current && !call.unknown && !has_original() ? NOTHING_ASKS
+                                                                                                : LIKELY_NOT;
 }
 
 /* --- Python ----------------------------------------------------------------------------------------------------- */
@@ -213,9 +224,16 @@ static const char *ignored_signals(void)
     return pipe && size ? "PIPE,XFSZ" : pipe ? "PIPE" : size ? "XFSZ" : NULL;
 }
 
+/* What the launcher has found out about a create, for Python. */
+struct findings {
+    enum answer answer;
+    const char *question; /* an answer to it may be left; NULL: not */
+    bool is_repeated;     /* the create was repeated: what is left is to clean up */
+};
+
 /* Hands the call over with all that was found out; shim/create/invocation.py reads it. */
 __attribute__((noreturn)) static void execute_create(const char *name, char *const kept[], char *const devices[],
-                                                     enum answer answer)
+                                                     const struct findings *found)
 {
     python_begin(self, "create");
     python_add_value("low", low.path);
@@ -226,13 +244,26 @@ __attribute__((noreturn)) static void execute_create(const char *name, char *con
         python_add_value(text->name, *(const char **)(void *)((char *)&call + text->member));
     for (int i = 0; call.injects && i < call.devices; i++)
         python_add_value("device", devices[i]);
-    if (answer == LIKELY_NOT)
+    if (found->answer == LIKELY_NOT || found->is_repeated) /* where Python fails, the create goes on without it */
         python_add("asks=0");
+    if (found->is_repeated)
+        python_add("repeated=1");
+    python_add_value("question", found->question);
     python_add_value("sigign", ignored_signals());
     python_add("--");
     python_add(low.path);
     python_add_all(kept + 1);
     python_execute();
+}
+
+/*
+ * Nothing tells us that a container is gone, so creates clean up the records. That is Python's work; of the repeated ones each
+ * CLEANING_UP-th starts it for that.
+ */
+static bool is_to_clean_up(void)
+{
+    enum { CLEANING_UP = 64 };
+    return getpid() % CLEANING_UP == 0;
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
@@ -272,7 +303,14 @@ int main(int argc, char *argv[])
     bool is_recorded = (call.process || call.resources) && call.id && has_record(record);
     if (answer == NOTHING_ASKS && !is_recorded)
         execute_low_level(low.path, kept);
-    if (answer != MAY_ASK)
+    const struct create create = {&call,  devices,     name,        self,         low.path,
+                                  record, config.text, config.size, config.status};
+    struct findings found = {.answer = answer};
+    found.is_repeated = answer == MAY_ASK && config.reading == CONFIG_READ && !has_original() &&
+                        repeat_create(&create, &found.question);
+    if (found.is_repeated && !is_to_clean_up())
+        execute_low_level(low.path, kept);
+    if (answer != MAY_ASK || found.is_repeated)
         fall_back_to(low.path, kept);
-    execute_create(name, kept, devices, answer);
+    execute_create(name, kept, devices, &found);
 }

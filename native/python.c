@@ -20,6 +20,7 @@
 #include <string.h>
 
 #define KEEP "SHIM_KEEP_"
+#define LAUNCH "%s/lib/shim/launch"
 
 enum { MAX_LAUNCH = 2 * PATH_MAX };
 
@@ -98,8 +99,8 @@ static char *take_path(char *text, char *path)
 static bool find_installed(const char *prefix)
 {
     static char text[MAX_LAUNCH + 2];
-    char path[PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/lib/shim/launch", prefix);
+    char path[PYTHON_PATH];
+    snprintf(path, sizeof path, LAUNCH, prefix);
     cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return false;
@@ -163,14 +164,31 @@ static void hold_interrupt(int how)
         sigprocmask(how, &interrupt, NULL);
 }
 
-void python_begin(const char *launcher, const char *part)
+/* Finds Python and the modules for a launcher, and writes the directory above the launcher's own one. Whether by `launch`. */
+static bool find(const char *launcher, char prefix[PATH_MAX])
 {
-    char prefix[PATH_MAX];
     strcpy(prefix, launcher);
     cut_last_part(prefix);
     cut_last_part(prefix);
-    if (!find_installed(prefix))
-        find_in_venv(prefix);
+    if (find_installed(prefix))
+        return true;
+    find_in_venv(prefix);
+    return false;
+}
+
+bool python_files(const char *launcher, char launch[PYTHON_PATH], char hot[PYTHON_PATH])
+{
+    char prefix[PATH_MAX];
+    bool is_installed = find(launcher, prefix);
+    snprintf(launch, PYTHON_PATH, LAUNCH, prefix);
+    snprintf(hot, PYTHON_PATH, "%s/shim/hot", modules);
+    return is_installed;
+}
+
+void python_begin(const char *launcher, const char *part)
+{
+    char prefix[PATH_MAX];
+    find(launcher, prefix);
     const char *const options[] = {interpreter, "-I", "-S", "-B"};
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         python_add(options[i]);

@@ -1,12 +1,23 @@
 /* python.c: the command line of Python, put together word by word, and its execution. What fails ends in give_up(). */
 #pragma once
 
+#include <stdbool.h>
+
 /*
  * Begins the command line: the interpreter, its options, and the program with its part.
  * launcher: path of this program, which tells where Python and the modules are.
  * part: "cli", "create", "precreate" or "netdevices"; see shim/__main__.py.
  */
 void python_begin(const char *launcher, const char *part);
+
+enum { PYTHON_PATH = 4096 + 96 };
+
+/*
+ * Fills in the files that tell one build of shim from another: `launch`, and that of the hot modules. Whether they exist is
+ * not checked.
+ * launcher: as above. Returns whether there is a `launch`: not in a virtual environment.
+ */
+bool python_files(const char *launcher, char launch[PYTHON_PATH], char hot[PYTHON_PATH]);
 
 /* Adds a word. It must not change any more. */
 void python_add(const char *word);

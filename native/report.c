@@ -49,12 +49,10 @@ const char *problem(int error)
     return strerror(error);
 }
 
-/*
- * Length of the UTF-8 character that text begins with, 0 when its bytes are none (RFC 3629: shortest form, no
- * surrogates).
- */
-static size_t character(const unsigned char *text)
+/* RFC 3629: the shortest form, no surrogates. */
+size_t character_size(const char *characters)
 {
+    const unsigned char *text = (const unsigned char *)characters;
     unsigned char first = text[0];
     if (first < 0x80)
         return 1;
@@ -82,7 +80,7 @@ void escape(char *out, size_t room, const char *text, bool quotes)
 {
     while (*text) {
         unsigned char c = (unsigned char)*text;
-        size_t size = character((const unsigned char *)text);
+        size_t size = character_size(text);
         char coded[8];
         size_t coded_size = 6;
         if (size == 0)

@@ -22,6 +22,9 @@ void stamp(char *out, long now);
 
 /* cffi: end */
 
+/* Bytes of the UTF-8 character that a text begins with, 0 when it begins with none. The text ends with a NUL. */
+size_t character_size(const char *text);
+
 /*
  * Writes one line to stderr and, when LOG is not NULL, first one in runc's form to that file: JSON when LOG_FORMAT is
  * "json". What cannot be written is lost.

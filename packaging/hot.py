@@ -41,6 +41,7 @@ MODULES = (
     "shim.create",
     "shim.create.annotation_origin",
     "shim.create.annotation_requests",
+    "shim.create.answers",
     "shim.create.bundle",
     "shim.create.changes",
     "shim.create.invocation",

@@ -13,10 +13,11 @@ here starts a program or opens a device.
 from __future__ import annotations
 
 from posix import _exit, isatty
+from time import time_ns
 
 from shim.base.execute import execute
 from shim.base.findings import CdiError, Finding, internal
-from shim.create import changes, log, record, record_files
+from shim.create import answers, changes, log, record, record_files
 from shim.create.bundle import tries
 from shim.create.invocation import Invocation
 from shim.create.outcome import Outcome
@@ -68,10 +69,12 @@ def prepare(call: Invocation, *, rootful: bool) -> Outcome:
     Returns:
         what came of it; it has a refusal where something is asked for and cannot be given.
     """
-    if call.verb not in {"exec", "update"}:
+    if call.verb not in {"exec", "update"} and not call.is_repeated:
         return inject(call, rootful=rootful)
     try:
-        if call.verb == "exec":
+        if call.is_repeated:
+            record.clean_up(record_files.directory(), call.key)
+        elif call.verb == "exec":
             from shim.create import exec_env  # late, like the next: no create needs it
 
             exec_env.complete(call)
@@ -79,7 +82,7 @@ def prepare(call: Invocation, *, rootful: bool) -> Outcome:
             from shim.create import update_rules
 
             update_rules.complete(call)
-    except Exception:  # noqa: S110  # a module of ours is damaged: the call goes on without our variables or rules
+    except Exception:  # noqa: S110  # a module of ours is damaged: the call goes on without what we would do
         pass
     return Outcome()
 
@@ -90,13 +93,15 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
     Arguments and result: as for `prepare`.
     """
     world, outcome = World(), Outcome()
+    began = time_ns()
     try:
         if call.verb == "run":
             from shim.create import original  # late: engines call create
 
             original.give_back(call.config)
         for bundle in tries(call.config):
-            decision = outcome.decision = decide(Question(call, bundle, rootful=rootful), world)
+            question = Question(call, bundle, rootful=rootful)
+            decision = outcome.decision = decide(question, world)
             outcome.refusal = decision.refusal
             if decision.refusal:
                 break
@@ -115,6 +120,8 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
                     report.warn(finding)
             if decision.plan:
                 record.write(record_files.directory(), call, decision, bundle, edited, outcome.folded)
+            if call.question:
+                answers.leave(call, question, decision, began)
     except CdiError as error:
         outcome.refusal = error
     except Exception as error:  # whatever it is: the engine must show a line, not a traceback

@@ -43,6 +43,9 @@ class Invocation:
         unknown: an option in front of the verb that is in no table, else "".
         may_ask: False when the launcher found no text by which a source known to it asks; only the configuration can
             have others then.
+        question: the create as the launcher has read it, where it would repeat a decision that is left for it
+            (shim.create.answers); "" where it would not.
+        is_repeated: the launcher has repeated a decision; what is left to do is to clean up.
         ignored: names of signals (without SIG) that were ignored when the launcher started.
         argv: what the low-level runtime gets, argv[0] included.
     """
@@ -54,6 +57,7 @@ class Invocation:
         "devices",
         "id",
         "ignored",
+        "is_repeated",
         "key",
         "launcher",
         "log",
@@ -62,6 +66,7 @@ class Invocation:
         "may_ask",
         "name",
         "process",
+        "question",
         "resources",
         "root",
         "unknown",
@@ -99,6 +104,8 @@ class Invocation:
         self.name = given["name"]
         self.launcher = given["self"]
         self.key = given.get("key", "")
+        self.question = given.get("question", "")
+        self.is_repeated = given.get("repeated") == "1"
         self.may_ask = given.get("asks", "1") != "0"
         self.ignored = [name for name in given.get("sigign", "").split(",") if name]
         for key, default in TEXTS.items():

@@ -18,6 +18,7 @@ from shim.host.identity import is_ours, user_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from shim.cdi.plan import Plan
     from shim.create.invocation import Invocation
     from shim.create.outcome import Outcome
 
@@ -41,19 +42,23 @@ def append(call: Invocation, outcome: Outcome, *, rootful: bool) -> None:
         return
     if configured is None and not rootful:
         _make_directories(path)
-    plan = decision.plan if decision else None
-    line = {
+    members = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "verb": call.verb,
         "id": call.id,
         "bundle": call.bundle,
         "outcome": "failed" if outcome.refusal else "injected" if outcome.changed else "unchanged",
         "devices": outcome.requests,
-        "specs": list(dict.fromkeys(origin["spec"] for origin in plan.origins)) if plan else [],
+        "specs": specs(decision.plan) if decision and decision.plan else [],
         "folded": [name for hook in outcome.folded for name in hook["names"]],
         "findings": [finding.to_json() for finding in findings],
     }
-    _append(path, fastjson.dumps(line))
+    _append(path, fastjson.dumps(members))
+
+
+def specs(plan: Plan) -> list[str]:
+    """The paths of the specs whose edits a plan has."""
+    return list(dict.fromkeys(origin["spec"] for origin in plan.origins))
 
 
 def find(rootful: bool, environ: dict[bytes, bytes] | None = None) -> str:

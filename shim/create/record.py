@@ -50,30 +50,20 @@ def write(
     plan = decision.plan
     if not directory or not call.key or not plan:
         return
-    above = parent(directory)
-    file = f"{directory}/{call.key}"
     try:
-        if not (_is_there(above) and _is_there(directory)):
+        if not (_is_there(parent(directory)) and _is_there(directory)):
             return
         entry = {
-            "format": FORMAT,
-            "name": call.name,
-            "root": call.root,
+            **constant(call, decision, folded),
             "id": call.id,
             "config": _absolute(call.config),
             "identity": list(bundle.identity),
             "wanted": decision.requests,
-            "origins": plan.origins,
-            "folded": folded,
-            "findings": [finding.to_json() for finding in decision.findings],
             "env": _changes(plan, bundle, edited, directory, call),
         }
-        life = [_absolute(call.bundle), _states(call), mount_namespace(), posix.getpid(), posix.getppid()]
-        replace(file, f"{fastjson.dumps(life)}\n{fastjson.dumps(entry)}\n".encode("ascii"))
-        if _is_time_to_sweep(f"{above}/{SWEPT}"):
-            from shim.create import record_sweep  # late: once in a while
-
-            record_sweep.sweep(directory, call.key)
+        life = [_absolute(call.bundle), states(call, call.id), mount_namespace(), posix.getpid(), posix.getppid()]
+        replace(f"{directory}/{call.key}", text(life, entry).encode("ascii"))
+        clean_up(directory, call.key)
     except (OSError, ValueError, TypeError):
         pass
 
@@ -81,6 +71,40 @@ def write(
 def _is_there(directory: str) -> bool:
     """Whether a directory is ours, made where it is missing. Raises OSError."""
     return is_ours(directory) or make_directory(directory)
+
+
+def clean_up(directory: str, mine: str) -> None:
+    """Remove the records of deleted containers, unless that was done in the last minute. Raises OSError, ValueError.
+
+    Arguments:
+        directory: that of the records.
+        mine: name of the record of this create.
+    """
+    if _is_time_to_sweep(f"{parent(directory)}/{SWEPT}"):
+        from shim.create import record_sweep  # late: once in a while
+
+        record_sweep.sweep(directory, mine)
+
+
+def text(life: list[Any], entry: Json) -> str:
+    """A record. Raises ValueError or TypeError when it cannot be one.
+
+    Arguments:
+        life, entry: its lines, as they are described above.
+    """
+    return f"{fastjson.dumps(life)}\n{fastjson.dumps(entry)}\n"
+
+
+def constant(call: Invocation, decision: Decision, folded: list[Json]) -> Json:
+    """What is the same in the records of all containers that get the same; `folded`: as for `write`."""
+    return {
+        "format": FORMAT,
+        "name": call.name,
+        "root": call.root,
+        "origins": decision.plan.origins if decision.plan else [],
+        "folded": folded,
+        "findings": [finding.to_json() for finding in decision.findings],
+    }
 
 
 def _changes(plan: Plan, bundle: Bundle, edited: Json, directory: str, call: Invocation) -> Json:
@@ -117,8 +141,8 @@ def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
-def _states(call: Invocation) -> list[str]:
-    """Where the low-level runtime may keep the state of the container; [] where that is not known.
+def states(call: Invocation, id: str) -> list[str]:
+    """Where the low-level runtime may keep the state of a container; [] where that is not known.
 
     runc and crun make the directory ID below --root, by default below /run/NAME, without root $XDG_RUNTIME_DIR/NAME.
     """
@@ -126,7 +150,7 @@ def _states(call: Invocation) -> list[str]:
     if name not in {"runc", "crun"}:
         return []
     roots = [_absolute(call.root)] if call.root else [f"/run/{name}", f"{run_dir().removesuffix('/shim')}/{name}"]
-    return [f"{root}/{call.id}" for root in roots]
+    return [f"{root}/{id}" for root in roots]
 
 
 def _is_time_to_sweep(stamp: str) -> bool:

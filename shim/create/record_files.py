@@ -18,6 +18,8 @@ counts while config.json has that identity, or was saved again and still holds a
 rules: `podman update` does that, and replaces linux.resources. The first line stands alone, so that
 shim.create.record_sweep need not decode the rest.
 
+The record of a create that the launcher repeated has a member `repeated` more (shim.create.answers).
+
 The first line is a list: bundle, directories of which the low-level runtime keeps one while the container exists ([]:
 unknown), mount namespace, process id of the create and of its parent. In another mount namespace than ours it cannot be
 seen whether the bundle is gone; then the parent counts, which under an engine is the container's monitor.

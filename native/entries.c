@@ -1,0 +1,87 @@
+/* What config.json has already: its entries, compared with the items of an answer. */
+#define _GNU_SOURCE
+#include "splices.h"
+
+#include <errno.h>
+
+bool edit_is_text(const struct json_tree *tree, uint32_t value, struct span text)
+{
+    const struct json_value *found = &tree->values[value];
+    return found->end - found->start == text.size && memcmp(tree->text + found->start, text.text, text.size) == 0;
+}
+
+/* An absolute path in its shortest form: other texts may lead there, too. */
+static bool is_usual_path(struct span path)
+{
+    if (path.size < 2 || path.text[0] != '/' || path.text[path.size - 1] == '/')
+        return false;
+    for (size_t i = 0; i < path.size; i++) {
+        const char *rest = path.text + i + 1;
+        size_t left = path.size - i - 1;
+        if (path.text[i] == '/' &&
+            (rest[0] == '/' ||
+             (rest[0] == '.' && (left == 1 || rest[1] == '/' || (rest[1] == '.' && (left == 2 || rest[2] == '/'))))))
+            return false;
+    }
+    return true;
+}
+
+struct span edit_path(struct work *work, uint32_t entry, const char *name)
+{
+    struct span path = {"", 0};
+    uint32_t value = json_tree_kind(work->tree, entry) == '{' ? json_tree_member(work->tree, entry, name) : 0;
+    path.text = value ? json_tree_plain(work->tree, value, &path.size) : NULL;
+    if (path.text && is_usual_path(path))
+        return path;
+    edit_fail(work, -ENOTSUP);
+    return (struct span){"", 0};
+}
+
+bool span_is_same(struct span one, struct span two)
+{
+    return one.size == two.size && memcmp(one.text, two.text, one.size) == 0;
+}
+
+bool span_is_below(struct span path, struct span above)
+{
+    return path.size > above.size && path.text[above.size] == '/' && memcmp(path.text, above.text, above.size) == 0;
+}
+
+bool edit_has_members(struct work *work, struct fields members, uint32_t entry)
+{
+    bool has_all = entry != 0;
+    for (unsigned left = field_count(&members); left; left--) {
+        char name[32];
+        struct span member = field(&members), text = field(&members);
+        if (member.size >= sizeof name) {
+            edit_fail(work, -EINVAL);
+            return false;
+        }
+        memcpy(name, member.text, member.size);
+        name[member.size] = '\0';
+        uint32_t value = has_all ? json_tree_member(work->tree, entry, name) : 0;
+        has_all = value && edit_is_text(work->tree, value, text);
+    }
+    return has_all;
+}
+
+struct fields edit_take_members(struct work *work)
+{
+    struct fields members = work->edits;
+    for (unsigned left = field_count(&work->edits); left; left--) {
+        field(&work->edits);
+        field(&work->edits);
+    }
+    return members;
+}
+
+void edit_add_entry(struct work *work, bool is_there, struct span entry)
+{
+    if (is_there) {
+        work->inserts->present++;
+        return;
+    }
+    work->inserts->added++;
+    edit_put_text(work, ",");
+    edit_put(work, entry.text, entry.size);
+}

@@ -1,0 +1,322 @@
+/*
+ * The edits of an answer, put into the text of a config.json: bytes are inserted, and an entry of `env` is replaced; every
+ * other byte stays. The result is, as JSON, what Python's merge makes of it (shim/create/merge.py); where that would do
+ * anything but append, replace a variable or leave what is there already, the launcher leaves the create to Python.
+ *
+ * The edits are these fields, each list behind the number of its items. `members` are name and JSON text of each member by
+ * which an entry of config.json is the item already; their number stands before them.
+ *
+ *     env        NAME, entry
+ *     devices    path, members, entry          linux.devices
+ *     rules      members, entry                linux.resources.devices
+ *     mounts     destination, members, entry
+ *     hooks      stage, path, members, entry
+ *     intelRdt   value, "" for none
+ *     gids       number                        process.user.additionalGids
+ */
+#define _GNU_SOURCE
+#include "splices.h"
+
+#include <errno.h>
+
+/* --- the kinds ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * The entry of a variable, as an index; 0 where there is none. Where there are two, or it cannot be told which variable an
+ * entry is of, the create is left to Python.
+ */
+static uint32_t find_variable(struct work *work, uint32_t list, struct span name)
+{
+    uint32_t found = 0;
+    for (uint32_t at = work->tree->values[list].first; at; at = work->tree->values[at].next) {
+        const char *text = work->tree->text + work->tree->values[at].start;
+        size_t size = work->tree->values[at].end - work->tree->values[at].start;
+        if (*text != '"') {
+            edit_fail(work, -ENOTSUP);
+            return 0;
+        }
+        text++;
+        size -= 2;
+        const char *equals = memchr(text, '=', size);
+        struct span entry = {text, equals ? (size_t)(equals - text) : size};
+        if (memchr(entry.text, '\\', entry.size) || (found && span_is_same(entry, name)))
+            edit_fail(work, -ENOTSUP);
+        if (span_is_same(entry, name))
+            found = at;
+    }
+    return found;
+}
+
+static void set_variables(struct work *work)
+{
+    struct inserts *inserts = work->inserts;
+    uint32_t process = edit_filled(work, 0, "process");
+    unsigned left = field_count(&work->edits);
+    uint32_t list = left ? edit_section(work, process, "env", '[') : 0;
+    size_t from = inserts->used;
+    for (; left && !work->error; left--) {
+        struct span name = field(&work->edits), entry = field(&work->edits);
+        uint32_t there = list ? find_variable(work, list, name) : 0;
+        struct variable *variable = &inserts->variables[inserts->variable_count];
+        if (inserts->variable_count == sizeof inserts->variables / sizeof *variable) {
+            edit_fail(work, -E2BIG);
+            return;
+        }
+        inserts->variable_count++;
+        *variable = (struct variable){
+            name, {NULL, 0}
+        };
+        if (!there) {
+            edit_add_entry(work, false, entry);
+            continue;
+        }
+        const struct json_value *value = &work->tree->values[there];
+        variable->before = (struct span){work->tree->text + value->start, value->end - value->start};
+        if (edit_is_text(work->tree, there, entry)) {
+            inserts->present++;
+            continue;
+        }
+        inserts->added++;
+        edit_splice(work, value->start, value->end - value->start, entry.text, entry.size);
+    }
+    edit_append(work, process, list, ",\"env\":[", "]", from);
+}
+
+static void add_devices(struct work *work, uint32_t linux_)
+{
+    unsigned left = field_count(&work->edits);
+    uint32_t list = left ? edit_section(work, linux_, "devices", '[') : 0;
+    size_t from = work->inserts->used;
+    for (; left && !work->error; left--) {
+        struct span path = field(&work->edits);
+        struct fields members = edit_take_members(work);
+        bool is_there = false;
+        for (uint32_t at = list ? work->tree->values[list].first : 0; at && !work->error;
+             at = work->tree->values[at].next) {
+            if (!span_is_same(edit_path(work, at, "path"), path))
+                continue;
+            if (is_there || !edit_has_members(work, members, at))
+                edit_fail(work, -ENOTSUP);
+            is_there = true;
+        }
+        edit_add_entry(work, is_there, field(&work->edits));
+    }
+    edit_append(work, linux_, list, ",\"devices\":[", "]", from);
+}
+
+/* The first rule behind the last one that denies something: those in front of it open nothing any more. */
+static uint32_t first_that_counts(struct work *work, uint32_t list)
+{
+    uint32_t first = work->tree->values[list].first;
+    for (uint32_t at = first; at; at = work->tree->values[at].next) {
+        uint32_t allow = json_tree_kind(work->tree, at) == '{' ? json_tree_member(work->tree, at, "allow") : 0;
+        if (json_tree_kind(work->tree, at) != '{')
+            edit_fail(work, -ENOTSUP);
+        if (!allow || json_tree_kind(work->tree, allow) != 't')
+            first = work->tree->values[at].next;
+    }
+    return first;
+}
+
+/* Whether a rule that is there is the one of an item; where it is only about the same device, Python compares them. */
+static bool is_rule(struct work *work, struct fields members, uint32_t rule)
+{
+    struct fields numbers = members;
+    bool is_same_device = true;
+    unsigned count = field_count(&numbers);
+    if (edit_has_members(work, members, rule) && work->tree->values[rule].count == count)
+        return true;
+    for (; count; count--) {
+        struct span name = field(&numbers), text = field(&numbers);
+        if (!span_is_same(name, (struct span){"major", 5}) && !span_is_same(name, (struct span){"minor", 5}))
+            continue;
+        uint32_t value = json_tree_member(work->tree, rule, name.text[1] == 'a' ? "major" : "minor");
+        is_same_device = is_same_device && value && edit_is_text(work->tree, value, text);
+    }
+    if (is_same_device)
+        edit_fail(work, -ENOTSUP);
+    return false;
+}
+
+static void add_rules(struct work *work, uint32_t linux_)
+{
+    unsigned left = field_count(&work->edits);
+    uint32_t resources = left ? edit_section(work, linux_, "resources", '{') : 0;
+    uint32_t list = resources ? edit_section(work, resources, "devices", '[') : 0;
+    uint32_t first = list ? first_that_counts(work, list) : 0;
+    size_t from = work->inserts->used;
+    for (; left && !work->error; left--) {
+        struct fields members = edit_take_members(work);
+        bool is_there = false;
+        for (uint32_t at = first; at && !is_there && !work->error; at = work->tree->values[at].next)
+            is_there = is_rule(work, members, at);
+        edit_add_entry(work, is_there, field(&work->edits));
+    }
+    if (resources)
+        edit_append(work, resources, list, ",\"devices\":[", "]", from);
+    else
+        edit_append(work, linux_, 0, ",\"resources\":{\"devices\":[", "]}", from);
+}
+
+/* A mount goes to the end of the list: one that would cover it, or that it would cover, is left to Python. */
+static void add_mounts(struct work *work)
+{
+    unsigned left = field_count(&work->edits);
+    uint32_t list = left ? edit_section(work, 0, "mounts", '[') : 0;
+    size_t from = work->inserts->used;
+    for (; left && !work->error; left--) {
+        struct span destination = field(&work->edits);
+        struct fields members = edit_take_members(work);
+        bool is_there = false;
+        for (uint32_t at = list ? work->tree->values[list].first : 0; at && !work->error;
+             at = work->tree->values[at].next) {
+            struct span other = edit_path(work, at, "destination");
+            if (span_is_below(other, destination) ||
+                (span_is_same(other, destination) && (is_there || !edit_has_members(work, members, at))))
+                edit_fail(work, -ENOTSUP);
+            is_there = is_there || span_is_same(other, destination);
+        }
+        edit_add_entry(work, is_there, field(&work->edits));
+    }
+    edit_append(work, 0, list, ",\"mounts\":[", "]", from);
+}
+
+static bool is_hook_there(struct work *work, uint32_t list, struct span path, struct fields members)
+{
+    bool is_there = false;
+    for (uint32_t at = list ? work->tree->values[list].first : 0; at && !work->error;
+         at = work->tree->values[at].next) {
+        if (!span_is_same(edit_path(work, at, "path"), path))
+            continue;
+        if (!edit_has_members(work, members, at))
+            edit_fail(work, -ENOTSUP);
+        is_there = true;
+    }
+    return is_there;
+}
+
+/* Appends the hooks of one stage, put together since `from`; where there is no such list, it is put into the section. */
+static void append_stage(struct work *work, uint32_t hooks, uint32_t list, struct span stage, size_t from)
+{
+    struct inserts *inserts = work->inserts;
+    size_t start = inserts->used;
+    if (work->error || start == from)
+        return;
+    if (list) {
+        edit_insert(work, list, from);
+        return;
+    }
+    if (hooks && !work->tree->values[hooks].count)
+        edit_fail(work, -ENOTSUP); /* no engine writes an empty section */
+    edit_put_text(work, ",\"");
+    edit_put(work, stage.text, stage.size);
+    edit_put_text(work, "\":[");
+    edit_put(work, inserts->text + from + 1, start - from - 1);
+    edit_put_text(work, "]");
+    if (hooks && !work->error)
+        edit_insert(work, hooks, start);
+}
+
+static void add_hooks(struct work *work)
+{
+    struct inserts *inserts = work->inserts;
+    unsigned stages = field_count(&work->edits);
+    uint32_t hooks = stages ? edit_section(work, 0, "hooks", '{') : 0;
+    struct span made[16]; /* the stages of a new section, each with a comma before it */
+    unsigned made_count = 0;
+    for (; stages && !work->error; stages--) {
+        char name[32];
+        struct span stage = field(&work->edits);
+        if (stage.size >= sizeof name) {
+            edit_fail(work, -EINVAL);
+            return;
+        }
+        memcpy(name, stage.text, stage.size);
+        name[stage.size] = '\0';
+        uint32_t list = hooks ? edit_section(work, hooks, name, '[') : 0;
+        size_t from = inserts->used;
+        for (unsigned left = field_count(&work->edits); left && !work->error; left--) {
+            struct span path = field(&work->edits);
+            struct fields members = edit_take_members(work);
+            bool is_there = is_hook_there(work, list, path, members);
+            edit_add_entry(work, is_there, field(&work->edits));
+        }
+        size_t start = inserts->used;
+        append_stage(work, hooks, list, stage, from);
+        if (!hooks && inserts->used > start) {
+            if (made_count == sizeof made / sizeof *made) {
+                edit_fail(work, -E2BIG);
+                return;
+            }
+            made[made_count++] = (struct span){inserts->text + start, inserts->used - start};
+        }
+    }
+    size_t start = inserts->used;
+    edit_put_text(work, ",\"hooks\":{");
+    for (unsigned i = 0; i < made_count; i++)
+        edit_put(work, made[i].text + (i == 0), made[i].size - (i == 0));
+    edit_put_text(work, "}");
+    if (made_count && !work->error)
+        edit_insert(work, 0, start);
+}
+
+static void set_intel_rdt(struct work *work, uint32_t linux_)
+{
+    struct span value = field(&work->edits);
+    size_t start = work->inserts->used;
+    if (!value.size)
+        return;
+    if (json_tree_member(work->tree, linux_, "intelRdt")) {
+        edit_fail(work, -ENOTSUP);
+        return;
+    }
+    edit_put_text(work, ",\"intelRdt\":");
+    edit_put(work, value.text, value.size);
+    work->inserts->added++;
+    if (!work->error)
+        edit_insert(work, linux_, start);
+}
+
+static void add_gids(struct work *work)
+{
+    unsigned left = field_count(&work->edits);
+    uint32_t process = edit_filled(work, 0, "process");
+    uint32_t user = left ? edit_filled(work, process, "user") : 0;
+    uint32_t list = left && user ? edit_section(work, user, "additionalGids", '[') : 0;
+    size_t from = work->inserts->used;
+    for (; left && !work->error; left--) {
+        struct span gid = field(&work->edits);
+        bool is_there = false;
+        for (uint32_t at = list ? work->tree->values[list].first : 0; at; at = work->tree->values[at].next)
+            is_there = is_there || edit_is_text(work->tree, at, gid);
+        edit_add_entry(work, is_there, gid);
+    }
+    edit_append(work, user, list, ",\"additionalGids\":[", "]", from);
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
+int insert_edits(struct inserts *inserts, const struct json_tree *tree, const struct answer *answer)
+{
+    struct work work = {.inserts = inserts, .tree = tree, .edits = answer->edits};
+    inserts->count = inserts->variable_count = inserts->added = inserts->present = 0;
+    inserts->used = 0;
+    if (json_tree_kind(tree, 0) != '{' || !tree->values[0].count)
+        return -ENOTSUP;
+    uint32_t linux_ = edit_filled(&work, 0, "linux");
+    if (work.error)
+        return work.error;
+    set_variables(&work);
+    add_devices(&work, linux_);
+    add_rules(&work, linux_);
+    add_mounts(&work);
+    add_hooks(&work);
+    set_intel_rdt(&work, linux_);
+    add_gids(&work);
+    if (!work.error && !fields_done(&work.edits))
+        return -EINVAL;
+    if (work.error)
+        return work.error;
+    edit_sort(inserts);
+    return inserts->added ? 1 : 0;
+}

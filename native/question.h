@@ -1,0 +1,46 @@
+/* question.c: the question of a create as the launcher reads it: what a decision hangs on, and who asks. */
+#pragma once
+
+#include "call.h"
+#include "jsontree.h"
+
+/* cffi: begin */
+
+enum { MAX_REQUESTS = 128, MAX_REQUEST = 256, MAX_QUESTION = 64 << 10 };
+
+/* A part of a text: not ended by a NUL. */
+struct span {
+    const char *text;
+    size_t size;
+};
+
+/* A device that is asked for. */
+struct request {
+    struct span name; /* qualified, as it stands in the annotation or on the command line */
+    struct span key;  /* of the annotation that asks for it; NULL for --device */
+};
+
+struct question {
+    char text[MAX_QUESTION]; /* what must be the same for a decision to be the same; ended by a NUL */
+    struct request requests[MAX_REQUESTS];
+    unsigned count; /* of the requests: each name once, in the order of asking */
+};
+
+/* Names of config.json that a decision hangs on or changes; NULL behind the last one. */
+extern const char *const question_members[];
+
+/*
+ * Reads the question of a create. It errs only towards refusing: what is not as engines write it is left to Python.
+ * tree: config.json. call, devices: the command line. name: last part of the launcher's argv[0].
+ * Returns 0. -ENOTSUP: the question is not one that the launcher may answer; question: undefined then.
+ */
+int question_read(struct question *question, const struct json_tree *tree, const struct call *call,
+                  char *const devices[], const char *name);
+
+/* cffi: end */
+
+/*
+ * Adds to a question who answers it: the low-level runtime at LOW, and this build of shim, whose launcher is LAUNCHER.
+ * Returns 0. -ENOTSUP: one of them cannot be told from others.
+ */
+int question_add_programs(struct question *question, const char *low, const char *launcher);

@@ -1,0 +1,276 @@
+/*
+ * A create that asks for what was asked before, in an unchanged world, is done again without Python:
+ *
+ *     the question         question.c    what is asked, by whom, in what kind of container
+ *     the answer to it     answer.c      a file in answers/, named after the question, left by Python
+ *     is it current?       answer.c      the probes are asked again
+ *     the edits            insert.c      put into the text of config.json
+ *     config.json, record, log           here, in this order, as Python does (shim/create/bundle.py, record.py, log.py)
+ *
+ * Whatever is unusual ends it before anything has changed. config.json is replaced under the same lock as Python's, and only
+ * if it is the file that was read. Record and line of the log are texts with holes, which Python has left in the answer.
+ */
+#define _GNU_SOURCE
+#include "repeat.h"
+#include "answer.h"
+#include "insert.h"
+#include "places.h"
+#include "template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+/*
+ * What a repeated create needs beyond other calls. It is mapped and no static memory: the kernel executes no program whose
+ * static memory exceeds the limit of a process, and what the launcher needs for other calls is near such limits already.
+ */
+struct memory {
+    struct json_tree tree;
+    struct question question;
+    struct answer answer;
+    struct inserts inserts;
+    struct line line;
+    struct span parts[MAX_PARTS];
+    char buffer[64 << 10];
+    char bytes[MAX_ANSWER + 1]; /* of the answer */
+};
+static struct memory *memory;
+
+/* --- the answer --------------------------------------------------------------------------------------------------- */
+
+/* Opens a directory of ours below the one of this boot; -1 where it is none. */
+static int open_ours(const char *name)
+{
+    char path[PATH_MAX];
+    if (run_directory(path, sizeof path - 64) != 0)
+        return -1;
+    cleanup_fd int above = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (above < 0 || !is_ours(above, S_IFDIR))
+        return -1;
+    int found = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (found >= 0 && !is_ours(found, S_IFDIR)) {
+        close(found);
+        return -1;
+    }
+    return found;
+}
+
+/* Finds the answer to the question. False where there is none that counts. */
+static bool find_answer(void)
+{
+    char *bytes = memory->bytes;
+    char name[KEY_SIZE];
+    size_t size = 0;
+    cleanup_fd int directory = open_ours("answers");
+    if (directory < 0)
+        return false;
+    snprintf(name, sizeof name, "%016" PRIx64,
+             short_name(SHORT_NAME, memory->question.text, strlen(memory->question.text)));
+    cleanup_fd int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || !is_ours(fd, S_IFREG))
+        return false;
+    for (ssize_t part; size < sizeof memory->bytes; size += (size_t)part) {
+        part = read(fd, bytes + size, sizeof memory->bytes - size);
+        if (part < 0)
+            return false;
+        if (part == 0)
+            break;
+    }
+    return size <= MAX_ANSWER && answer_read(&memory->answer, bytes, size) == 0 &&
+           memory->answer.question.size == strlen(memory->question.text) &&
+           memcmp(memory->answer.question.text, memory->question.text, memory->answer.question.size) == 0 &&
+           answer_is_current(&memory->answer);
+}
+
+/* --- config.json -------------------------------------------------------------------------------------------------- */
+
+static bool is_same_time(struct timespec one, struct timespec two)
+{
+    return one.tv_sec == two.tv_sec && one.tv_nsec == two.tv_nsec;
+}
+
+static bool is_same_file(const struct stat *one, const struct stat *two)
+{
+    return one->st_dev == two->st_dev && one->st_ino == two->st_ino && one->st_size == two->st_size &&
+           is_same_time(one->st_mtim, two->st_mtim) && is_same_time(one->st_ctim, two->st_ctim);
+}
+
+static bool write_all(int fd, const char *text, size_t size)
+{
+    for (ssize_t part; size; text += part, size -= (size_t)part) {
+        part = write(fd, text, size);
+        if (part < 0)
+            return false;
+    }
+    return true;
+}
+
+/* The text of config.json with the inserts. They are many and short, so they are written together. */
+static bool write_edited(int fd, size_t size)
+{
+    struct span *parts = memory->parts;
+    char *buffer = memory->buffer;
+    size_t used = 0;
+    unsigned count = insert_parts(&memory->inserts, &memory->tree, size, parts);
+    for (unsigned i = 0; i < count; i++) {
+        if (parts[i].size > sizeof memory->buffer - used) {
+            if (!write_all(fd, buffer, used))
+                return false;
+            used = 0;
+        }
+        if (parts[i].size > sizeof memory->buffer) {
+            if (!write_all(fd, parts[i].text, parts[i].size))
+                return false;
+            continue;
+        }
+        memcpy(buffer + used, parts[i].text, parts[i].size);
+        used += parts[i].size;
+    }
+    return write_all(fd, buffer, used);
+}
+
+/* Makes a file that is not there; one that a killed process has left goes. */
+static int create_file(const char *path)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = open(path, flags, 0600);
+    if (fd < 0 && errno == EEXIST && unlink(path) == 0)
+        fd = open(path, flags, 0600);
+    return fd;
+}
+
+/* Writes the new file beside the old one, with its owner and mode: dockerd starts us with umask 0. */
+static bool write_beside(const char *path, const struct stat *old, size_t size)
+{
+    cleanup_fd int fd = create_file(path);
+    if (fd < 0)
+        return false;
+    return ((geteuid() == old->st_uid && getegid() == old->st_gid) || fchown(fd, old->st_uid, old->st_gid) == 0) &&
+           fchmod(fd, old->st_mode & 07777) == 0 && write_edited(fd, size);
+}
+
+/* Replaces config.json, unless it is another file than the one that was read. `written`: what it is then. */
+static bool replace_config(const char *path, const struct create *create, struct stat *written)
+{
+    char beside[PATH_MAX + 32];
+    struct stat now;
+    cleanup_fd int lock = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (lock < 0 || lockf(lock, F_LOCK, 0) != 0 || lstat(path, &now) != 0 || !is_same_file(&now, &create->status))
+        return false;
+    snprintf(beside, sizeof beside, "%s.shim-%d", path, (int)getpid());
+    if (write_beside(beside, &create->status, create->size) && rename(beside, path) == 0)
+        return lstat(path, written) == 0;
+    unlink(beside);
+    return false;
+}
+
+/* --- record and log ----------------------------------------------------------------------------------------------- */
+
+static void write_record(int directory, const char *name, const struct line *line)
+{
+    char beside[KEY_SIZE + 16];
+    snprintf(beside, sizeof beside, "%s.%d", name, (int)getpid());
+    int fd = openat(directory, beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return;
+    bool is_written = fchmod(fd, 0600) == 0 && write_all(fd, line->text, line->used);
+    close(fd);
+    if (!is_written || renameat(directory, beside, directory, name) != 0)
+        unlinkat(directory, beside, 0);
+}
+
+static void append_log(struct span path, const struct line *line)
+{
+    char file[PATH_MAX];
+    if (!path.size || path.size >= sizeof file)
+        return;
+    memcpy(file, path.text, path.size);
+    file[path.size] = '\0';
+    cleanup_fd int fd =
+        open(file, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
+    if (fd >= 0 && write(fd, line->text, line->used) < 0)
+        return; /* a log that cannot be written changes nothing */
+}
+
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
+
+/* Writes what Python would call a path, and the absolute one. False where they do not fit, or are not plain. */
+static bool find_paths(const struct call *call, char config[PATH_MAX], char whole_config[2 * PATH_MAX],
+                       char whole_bundle[2 * PATH_MAX])
+{
+    char directory[PATH_MAX];
+    const char *bundle = call->bundle ? call->bundle : ".";
+    int size = call->config ? snprintf(config, PATH_MAX, "%s%s", strchr(call->config, '/') ? "" : "./", call->config)
+                            : snprintf(config, PATH_MAX, "%s/config.json", bundle);
+    if (size >= PATH_MAX || !getcwd(directory, sizeof directory) || !is_plain(directory, strlen(directory)))
+        return false;
+    snprintf(whole_config, 2 * PATH_MAX, "%s%s%s", *config == '/' ? "" : directory, *config == '/' ? "" : "/", config);
+    size = snprintf(whole_bundle, 2 * PATH_MAX, "%s%s%s", *bundle == '/' ? "" : directory, *bundle == '/' ? "" : "/",
+                    bundle);
+    return size < 2 * PATH_MAX;
+}
+
+/* A variable that was there before may be ours, from an earlier create: Python looks into the record. */
+static bool are_variables_certain(const char *record)
+{
+    bool is_any = false;
+    for (unsigned i = 0; i < memory->inserts.variable_count; i++) {
+        struct span before = memory->inserts.variables[i].before;
+        for (size_t at = 0; at < before.size; at++)
+            if ((unsigned char)before.text[at] >= 0x80)
+                return false; /* the record is ASCII */
+        is_any = is_any || before.text;
+    }
+    return !is_any || !has_record(record);
+}
+
+static bool repeat(const struct create *create)
+{
+    struct line *line = &memory->line;
+    char config[PATH_MAX], whole_config[2 * PATH_MAX], whole_bundle[2 * PATH_MAX];
+    int changes = insert_edits(&memory->inserts, &memory->tree, &memory->answer);
+    cleanup_fd int records = open_ours("c");
+    if (changes < 0 || records < 0 || !find_paths(create->call, config, whole_config, whole_bundle) ||
+        !are_variables_certain(create->record))
+        return false;
+    struct values values = {create->call, &memory->question, &memory->inserts,
+                            whole_bundle, whole_config,      create->status};
+    /* before anything changes: both texts can be put together */
+    if (!template_write(line, memory->answer.line, &values) || !template_write(line, memory->answer.record, &values))
+        return false;
+    if (changes && !replace_config(config, create, &values.written))
+        return false;
+    if (template_write(line, memory->answer.record, &values))
+        write_record(records, create->record, line);
+    if (changes && template_write(line, memory->answer.line, &values))
+        append_log(memory->answer.log, line);
+    return true;
+}
+
+bool repeat_create(const struct create *create, const char **text)
+{
+    struct sigaction ignored = {.sa_handler = SIG_IGN}, before;
+    *text = NULL;
+    memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    if (json_tree_read(&memory->tree, create->text, create->size) != 0 ||
+        question_read(&memory->question, &memory->tree, create->call, create->devices, create->name) != 0 ||
+        question_add_programs(&memory->question, create->low, create->launcher) != 0)
+        return false;
+    if (!find_answer()) {
+        *text = memory->question.text;
+        return false;
+    }
+    /* a file that grows over a limit of this process is an error like others */
+    bool is_held = sigaction(SIGXFSZ, &ignored, &before) == 0;
+    bool is_done = repeat(create);
+    if (is_held)
+        sigaction(SIGXFSZ, &before, NULL);
+    return is_done;
+}

@@ -1,0 +1,335 @@
+"""Answers: a decision left as data, so that the launcher can repeat it without Python. HOT.
+
+A create that asks for what was asked before, in an unchanged world, gets the same edits. So the first one leaves its
+decision in /run/shim/answers, in a file that is named after the question, and the launcher takes it from there
+(native/repeat.c). Rules stand in Python only: the launcher compares a text (the question, which it has put together
+itself and handed over), asks the host the questions of the trace again, and inserts.
+
+An answer is a line (native/answer.c), then fields, each its size in bytes, a colon, and the bytes. A part is a field
+that holds fields; a list has the number of its items before them.
+
+    question    its text
+    log         path of the log, "" for none
+    probes      what the decision had to know about the host: kind, path, answer
+    edits       what to insert, see native/insert.c
+    record      a text with holes: the texts between them in turns with the names of the holes
+    line        the same for the log
+
+A decision is left only where it hangs on nothing else: the host's root, no source but annotations and `--device`, no
+warnings, no interfaces, no hooks that are folded. A file that has changed in the last 0.1 s, or whose times are coarse
+or lie in the future, could change again without a trace, so then no answer is left.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from shim import __version__
+from shim.base import fastjson
+from shim.base.paths import clean
+from shim.base.replace import replace
+from shim.cdi import edits
+from shim.cdi.annotations import PREFIX
+from shim.cdi.plan import Plan
+from shim.config.settings import AUTO, OFF
+from shim.create import log, merge, record
+from shim.host.identity import make_directory, run_dir, short_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from shim.create.invocation import Invocation
+    from shim.create.question import Question
+    from shim.create.recipe import Decision
+    from shim.create.world import Trace
+    from shim.host.look import FileStatus
+
+    Json = dict[str, Any]
+
+_PRIME = 2**60 - 93
+_MAX_SIZE = 1024 * 1024  # bytes of an answer
+_MAX_ANSWERS = 256
+_SETTLED_NS, _COARSE_NS = 100_000_000, 2_000_000_000
+_SECOND_NS = 1_000_000_000
+_NOWHERE = (2, 20)  # ENOENT, ENOTDIR
+_S_IFMT, _S_IFDIR, _S_IFREG, _S_IFLNK, _S_IFCHR, _S_IFBLK = 0o170000, 0o040000, 0o100000, 0o120000, 0o020000, 0o060000
+
+
+class UnfitError(Exception):
+    """A decision that the launcher cannot repeat."""
+
+
+def leave(call: Invocation, question: Question, decision: Decision, began: int) -> None:
+    """Leave a decision for the launcher. Silent: without it, the next create is decided again.
+
+    Arguments:
+        call: the create; its `question` is what the launcher will ask again.
+        question, decision: what was decided.
+        began: the time before anything was looked at, in nanoseconds since 1970.
+    """
+    directory = f"{run_dir()}/answers"
+    try:
+        data = encode(call, question, decision, began)
+        if make_directory(run_dir()) and make_directory(directory):
+            replace(f"{directory}/{short_name(call.question)}", data)
+            _limit(directory)
+    except (UnfitError, OSError, ValueError, TypeError):
+        pass
+
+
+def encode(call: Invocation, question: Question, decision: Decision, began: int) -> bytes:
+    """The answer as bytes; arguments as of `leave`. Raises UnfitError, also ValueError, for one that is none."""
+    _check(call, question, decision)
+    log_file = decision.settings.log_file
+    fields = b"".join(
+        (
+            _field(call.question),
+            _field(log.SYSTEM_FILE if log_file is None else log_file),
+            _part(_list(_probes(decision.trace, call.question, began))),
+            _part(_edits(question, decision)),
+            _part(_record(call, decision)),
+            _part(_line(call, decision)),
+        )
+    )
+    if len(fields) > _MAX_SIZE - 128:
+        raise UnfitError("too large")
+    checksum = int.from_bytes(fields, "little") % _PRIME
+    return b"shim-answer 1 %b %016x %08d\n%b" % (__version__.encode(), checksum, len(fields), fields)
+
+
+def _check(call: Invocation, question: Question, decision: Decision) -> None:
+    """Refuse a decision that hangs on more than its question and its trace, and a question that has changed since."""
+    settings, plan = decision.settings, decision.plan
+    uid, gid = edits.process_owner(question.config)
+    lines = call.question.split("\n")
+    names = [line.partition(" ")[2] for line in lines if line.startswith("device ")]
+    has_hooks = plan and any(origin["edits"].get("hooks") for origin in plan.origins)
+    may_fold = has_hooks and settings.fold != OFF and (settings.fold != AUTO or "readonly f" not in lines)
+    if (
+        plan is None
+        or not question.rootful
+        or decision.findings
+        or decision.folds
+        or may_fold
+        or any(answer is True for kind, _, answer in decision.trace if kind == "readonly")
+        or settings.annotation_prefixes != (PREFIX,)
+        or (settings.environment, settings.mounts) != (OFF, OFF)
+        or names != list(decision.requests)
+        or f"process {uid}:{gid}" not in lines
+        or any(origin["edits"].get("netDevices") for origin in plan.origins)
+    ):
+        raise UnfitError("it hangs on more than its question")
+
+
+# --- what the decision had to know ------------------------------------------------------------------------------------
+
+
+def _probes(trace: Trace, question: str, began: int) -> Iterator[bytes]:
+    """The trace as the launcher asks again: kind, path and answer of each question."""
+    own = run_dir()
+    for kind, argument, answer in trace:
+        if kind in {"index", "settings", "specs", "readonly"} or (kind == "lstat" and argument == own):
+            continue  # they follow from the others, are in the question, or are looked at by the launcher for itself
+        if kind == "podman":
+            _check_podman(answer, trace, question)
+        elif kind == "content":
+            if not argument.startswith("/proc/"):
+                raise UnfitError(f"the content of {argument}")
+        else:
+            yield b"".join(map(_field, _probe(kind, argument, answer, began)))
+
+
+def _check_podman(answer: Sequence[str], trace: Trace, question: str) -> None:
+    """The question must name the podman whose version was looked up."""
+    known = [path for kind, path, _ in trace if kind == "stat" and f"\npodman {path}\n" in question]
+    if answer[0] != "podman" or not known:
+        raise UnfitError("it is not certain which podman calls")
+
+
+def _probe(kind: str, argument: Any, answer: Any, began: int) -> tuple[str, str, str]:
+    """A question of the trace; its kinds are in native/answer.c."""
+    if kind == "missing":
+        return "m", argument, str(int(answer))
+    if kind == "access":
+        return "x", argument, str(int(answer))
+    if kind == "environ":
+        return "e", argument, answer
+    if kind == "getxattr":
+        path, name = argument
+        return "a", f"{name} {path}", f"!{answer}" if isinstance(answer, int) else answer
+    if isinstance(answer, int):
+        if answer not in _NOWHERE or kind == "read":
+            raise UnfitError(f"{kind} {argument}: error {answer}")
+        return "s" if kind == "stat" else "l", argument, f"!{answer}"
+    if kind == "readlink":
+        return "r", argument, answer
+    if kind == "read" and argument.startswith(("/proc/", "/sys/")):
+        return "t", argument, answer[1]
+    if kind in {"lstat", "stat", "read"}:
+        status = answer[0] if kind == "read" else answer
+        return "s" if kind == "stat" else "l", argument, _status(argument, status, kind == "stat", began)
+    raise UnfitError(f"{kind} {argument}")
+
+
+def _status(path: str, status: FileStatus, with_times: bool, began: int) -> str:
+    """What must stay the same of a file, which hangs on its type (`describe` in native/answer.c)."""
+    kind = status.st_mode & _S_IFMT
+    known = f"{status.st_mode:o} {status.st_uid} {status.st_gid}"
+    if kind in {_S_IFCHR, _S_IFBLK}:
+        return f"{known} {status.st_rdev}"
+    known += f" {status.st_dev} {status.st_ino}"
+    if kind == _S_IFLNK:
+        return f"{known} {posix.readlink(path)}"
+    if kind == _S_IFDIR and not with_times:
+        return known
+    if kind not in {_S_IFDIR, _S_IFREG}:
+        raise UnfitError(f"{path}: neither a file nor a directory")
+    for time in (status.st_mtime_ns, status.st_ctime_ns):
+        _check_settled(path, time, began)
+    return f"{known} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def _check_settled(path: str, time: int, began: int) -> None:
+    age = began - time
+    if age < _SETTLED_NS or (time % _SECOND_NS == 0 and age < _COARSE_NS):
+        raise UnfitError(f"{path} has just changed")
+
+
+# --- what is inserted -------------------------------------------------------------------------------------------------
+
+
+def _edits(question: Question, decision: Decision) -> bytes:
+    """What the merge puts into a config.json that has nothing of it."""
+    uid, gid = edits.process_owner(question.config)
+    plan = decision.plan or Plan([])
+    blank: Json = {"process": {"user": {"uid": uid, "gid": gid}}, "linux": {}}
+    edited = merge.add(plan, blank)
+    process, linux = edited["process"], edited["linux"]
+    hooks = edited.get("hooks") or {}
+    return b"".join(
+        (
+            _list(_field(entry.partition("=")[0]) + _json(entry) for entry in process.get("env") or ()),
+            _list(_field(_path(item, "path")) + _item(item, item) for item in linux.get("devices") or ()),
+            _list(_item(item, item) for item in (linux.get("resources") or {}).get("devices") or ()),
+            _list(_field(_path(item, "destination")) + _item(item, item) for item in edited.get("mounts") or ()),
+            _list(_field(stage) + _list(map(_hook, items)) for stage, items in hooks.items()),
+            _json(linux["intelRdt"]) if "intelRdt" in linux else _field(""),
+            _list(map(_json, process["user"].get("additionalGids") or ())),
+        )
+    )
+
+
+def _hook(item: Json) -> bytes:
+    # without arguments none is the same: no entry has such a text
+    same = {"path": item["path"], "args": item["args"]} if item.get("args") else {"args": None}
+    return _field(_path(item, "path")) + _item(item, same)
+
+
+def _item(item: Json, same: Json) -> bytes:
+    """An entry, behind the members by which one in config.json is it already."""
+    members = (_field(name) + (_field("") if value is None else _json(value)) for name, value in same.items())
+    return _list(members) + _json(item)
+
+
+def _path(item: Json, member: str) -> str:
+    path: str = item[member]
+    if clean(path) != path:
+        raise UnfitError(f"{path} is not in its shortest form")
+    return path
+
+
+# --- record and log ---------------------------------------------------------------------------------------------------
+
+
+def _hole(name: str) -> str:
+    """Stands in a text of JSON for one that the launcher puts there."""
+    return f"\0{name}\0"
+
+
+def _value(name: str) -> str:
+    """Stands for a whole value of JSON."""
+    return f"\0={name}=\0"
+
+
+def _record(call: Invocation, decision: Decision) -> bytes:
+    names = dict.fromkeys(
+        entry.partition("=")[0]
+        for origin in (decision.plan or Plan([])).origins
+        for entry in origin["edits"].get("env") or ()
+    )
+    values = {entry.partition("=")[0]: entry.partition("=")[2] for entry in _variables(decision)}
+    entry = {
+        **record.constant(call, decision, []),
+        "id": _hole("id"),
+        "config": _hole("config"),
+        "identity": _value("identity"),
+        "wanted": _value("requests"),
+        "env": {name: [values[name], _value(f"before {number}")] for number, name in enumerate(names)},
+        "repeated": True,
+    }
+    life = [_hole("bundle"), record.states(call, _hole("id")), _hole("mounts"), _value("pid"), _value("parent")]
+    return _text(record.text(life, entry))
+
+
+def _variables(decision: Decision) -> list[str]:
+    """The variables as the merge sets them, one entry each."""
+    found: list[str] = merge.add(decision.plan or Plan([]), {"process": {}})["process"].get("env") or []
+    return found
+
+
+def _line(call: Invocation, decision: Decision) -> bytes:
+    members = {
+        "time": _hole("time"),
+        "verb": call.verb,
+        "id": _hole("id"),
+        "bundle": _hole("given"),
+        "outcome": "injected",
+        "devices": _value("requests"),
+        "specs": log.specs(decision.plan or Plan([])),
+        "folded": [],
+        "findings": [],
+        "repeated": True,
+    }
+    return _text(fastjson.dumps(members) + "\n")
+
+
+def _text(text: str) -> bytes:
+    """A text with holes: its parts, each with the name of the hole behind it, "" at the end."""
+    mark = fastjson.dumps("\0")[1:-1]
+    parts = text.replace(f'"{mark}=', mark).replace(f'={mark}"', mark).split(mark)
+    if len(parts) % 2 != 1:
+        raise UnfitError("a NUL in a spec")
+    parts.append("")
+    return _list(_field(parts[i]) + _field(parts[i + 1]) for i in range(0, len(parts), 2))
+
+
+# --- fields -----------------------------------------------------------------------------------------------------------
+
+
+def _field(text: str) -> bytes:
+    return _part(text.encode("utf-8", "surrogateescape"))
+
+
+def _json(value: Any) -> bytes:
+    return _field(fastjson.dumps(value))
+
+
+def _part(data: bytes) -> bytes:
+    return b"%d:%b" % (len(data), data)
+
+
+def _list(items: Iterable[bytes]) -> bytes:
+    listed = list(items)
+    return _field(str(len(listed))) + b"".join(listed)
+
+
+def _limit(directory: str) -> None:
+    """Unlink the oldest answers where there are too many."""
+    names = posix.listdir(directory)
+    if len(names) <= _MAX_ANSWERS:
+        return
+    ages = sorted((posix.lstat(f"{directory}/{name}").st_mtime_ns, name) for name in names)
+    for _, name in ages[: len(names) - _MAX_ANSWERS]:
+        posix.unlink(f"{directory}/{name}")
