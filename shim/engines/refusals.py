@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shim.base.findings import ERROR, CdiError, Finding
-from shim.engines import in_use, launcher
+from shim.engines import in_use, launcher, transaction
 from shim.engines.model import STOPS_ENGINE
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def kept(host: Host, record: Record, running: Collection[Container]) -> list[Fin
     findings = []
     for link in record.links:
         users = _users(host, link, running)
-        if users:
+        if users and not transaction.sharers(host, record, link.path):
             effect = f"{link.path} -> {link.target} stays for them, with the launcher"
             findings.append(in_use.finding(users, effect, "`shim runtime remove` again").as_warning())
     return findings

@@ -144,18 +144,18 @@ def owns_link(host: Host, record: Record, path: str = "") -> bool:
     """
     path = path or record.link
     return any(
-        link.path == path and host.readlink(path) == link.target and not _sharers(host, record, path)
+        link.path == path and host.readlink(path) == link.target and not sharers(host, record, path)
         for link in record.links
     )
 
 
 def _release(host: Host, record: Record, link: Link, used: Collection[str]) -> bool:
     """Give a link of a record its former target; whether the record need not know it any more."""
-    sharers = _sharers(host, record, link.path)
-    if sharers:
+    others = sharers(host, record, link.path)
+    if others:
         if link.former != link.target:  # the last of the records restores the original target
-            _hand_over(sharers[0], link)
-            save(host, sharers[0])
+            _hand_over(others[0], link)
+            save(host, others[0])
         return True
     if host.readlink(link.path) != link.target:
         return True  # another one's by now
@@ -190,7 +190,7 @@ def _update_later_records(host: Host, record: Record, path: str, old: bytes | No
             save(host, other)
 
 
-def _sharers(host: Host, record: Record, path: str) -> list[Record]:
+def sharers(host: Host, record: Record, path: str) -> list[Record]:
     """The other records that need a link."""
     others = [other for other in every(host) if other.key != record.key]
     return [other for other in others if any(link.path == path for link in other.links)]
