@@ -260,15 +260,17 @@ def _record(call: Invocation, decision: Decision) -> bytes:
         for entry in origin["edits"].get("env") or ()
     )
     values = {entry.partition("=")[0]: entry.partition("=")[2] for entry in _variables(decision)}
-    entry = {
-        **record.constant(call, decision, []),
-        "id": _hole("id"),
-        "config": _hole("config"),
-        "identity": _value("identity"),
-        "wanted": _value("requests"),
-        "env": {name: [values[name], _value(f"before {number}")] for number, name in enumerate(names)},
-        "repeated": True,
-    }
+    entry = record.content(
+        call,
+        decision,
+        id=_hole("id"),
+        config=_hole("config"),
+        identity=_value("identity"),
+        requests=_value("requests"),
+        folded=[],
+        variables={name: [values[name], _value(f"before {number}")] for number, name in enumerate(names)},
+    )
+    entry["repeated"] = True
     life = [_hole("bundle"), record.states(call, _hole("id")), _hole("mounts"), _value("pid"), _value("parent")]
     return _text(record.text(life, entry))
 

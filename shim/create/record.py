@@ -53,14 +53,16 @@ def write(
     try:
         if not (_is_there(parent(directory)) and _is_there(directory)):
             return
-        entry = {
-            **constant(call, decision, folded),
-            "id": call.id,
-            "config": _absolute(call.config),
-            "identity": list(bundle.identity),
-            "wanted": decision.requests,
-            "env": _changes(plan, bundle, edited, directory, call),
-        }
+        entry = content(
+            call,
+            decision,
+            id=call.id,
+            config=_absolute(call.config),
+            identity=list(bundle.identity),
+            requests=decision.requests,
+            folded=folded,
+            variables=_changes(plan, bundle, edited, directory, call),
+        )
         life = [_absolute(call.bundle), states(call, call.id), mount_namespace(), posix.getpid(), posix.getppid()]
         replace(f"{directory}/{call.key}", text(life, entry).encode("ascii"))
         clean_up(directory, call.key)
@@ -95,15 +97,39 @@ def text(life: list[Any], entry: Json) -> str:
     return f"{fastjson.dumps(life)}\n{fastjson.dumps(entry)}\n"
 
 
-def constant(call: Invocation, decision: Decision, folded: list[Json]) -> Json:
-    """What is the same in the records of all containers that get the same; `folded`: as for `write`."""
+def content(
+    call: Invocation,
+    decision: Decision,
+    *,
+    id: str,
+    config: str,
+    identity: Any,
+    requests: Any,
+    folded: list[Json],
+    variables: Json,
+) -> Json:
+    """The second line of a record; shim.create.answers puts holes in the place of what one container has of its own.
+
+    Arguments:
+        call, decision, folded: as for `write`.
+        id: of the container.
+        config: absolute path of its config.json.
+        identity: of this file as it was written (shim.host.file_identity).
+        requests: as in Decision.
+        variables: name -> [new value, value before us or None].
+    """
     return {
         "format": FORMAT,
         "name": call.name,
         "root": call.root,
+        "id": id,
+        "config": config,
+        "identity": identity,
+        "wanted": requests,
         "origins": decision.plan.origins if decision.plan else [],
         "folded": folded,
         "findings": [finding.to_json() for finding in decision.findings],
+        "env": variables,
     }
 
 
