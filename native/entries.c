@@ -85,3 +85,25 @@ void edit_add_entry(struct work *work, bool is_there, struct span entry)
     edit_put_text(work, ",");
     edit_put(work, entry.text, entry.size);
 }
+
+uint32_t edit_find_variable(struct work *work, uint32_t list, struct span name)
+{
+    uint32_t found = 0;
+    for (uint32_t at = work->tree->values[list].first; at; at = work->tree->values[at].next) {
+        const char *text = work->tree->text + work->tree->values[at].start;
+        size_t size = work->tree->values[at].end - work->tree->values[at].start;
+        if (*text != '"') {
+            edit_fail(work, -ENOTSUP);
+            return 0;
+        }
+        text++;
+        size -= 2;
+        const char *equals = memchr(text, '=', size);
+        struct span entry = {text, equals ? (size_t)(equals - text) : size};
+        if (memchr(entry.text, '\\', entry.size) || (found && span_is_same(entry, name)))
+            edit_fail(work, -ENOTSUP);
+        if (span_is_same(entry, name))
+            found = at;
+    }
+    return found;
+}

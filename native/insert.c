@@ -21,32 +21,6 @@
 
 /* --- the kinds ---------------------------------------------------------------------------------------------------- */
 
-/*
- * The entry of a variable, as an index; 0 where there is none. Where there are two, or it cannot be told which variable an
- * entry is of, the create is left to Python.
- */
-static uint32_t find_variable(struct work *work, uint32_t list, struct span name)
-{
-    uint32_t found = 0;
-    for (uint32_t at = work->tree->values[list].first; at; at = work->tree->values[at].next) {
-        const char *text = work->tree->text + work->tree->values[at].start;
-        size_t size = work->tree->values[at].end - work->tree->values[at].start;
-        if (*text != '"') {
-            edit_fail(work, -ENOTSUP);
-            return 0;
-        }
-        text++;
-        size -= 2;
-        const char *equals = memchr(text, '=', size);
-        struct span entry = {text, equals ? (size_t)(equals - text) : size};
-        if (memchr(entry.text, '\\', entry.size) || (found && span_is_same(entry, name)))
-            edit_fail(work, -ENOTSUP);
-        if (span_is_same(entry, name))
-            found = at;
-    }
-    return found;
-}
-
 static void set_variables(struct work *work)
 {
     struct inserts *inserts = work->inserts;
@@ -56,7 +30,7 @@ static void set_variables(struct work *work)
     size_t from = inserts->used;
     for (; left && !work->error; left--) {
         struct span name = field(&work->edits), entry = field(&work->edits);
-        uint32_t there = list ? find_variable(work, list, name) : 0;
+        uint32_t there = list ? edit_find_variable(work, list, name) : 0;
         struct variable *variable = &inserts->variables[inserts->variable_count];
         if (inserts->variable_count == sizeof inserts->variables / sizeof *variable) {
             edit_fail(work, -E2BIG);

@@ -8,7 +8,9 @@
  *     a create in which nothing asks             -> the low-level runtime
  *     a create that was decided before           -> config.json is edited as then, and the low-level runtime
  *     a create in which something may ask        -> Python, with what was found out here
- *     an exec or update with a file for
+ *     an exec into a container with a record     -> its process file gets the variables, and the low-level runtime;
+ *                                                  where anything is unusual: Python, the same
+ *     an update with a file of resources for
  *       a container with a record                -> Python, the same
  *
  * What holds for create holds for run and restore.
@@ -22,6 +24,7 @@
 #define _GNU_SOURCE
 #include "call.h"
 #include "commands.h"
+#include "execenv.h"
 #include "execute.h"
 #include "hook.h"
 #include "lowlevel.h"
@@ -301,6 +304,8 @@ int main(int argc, char *argv[])
     record_key(record, name, call.root, call.id);
     enum answer answer = call.injects ? does_it_ask() : NOTHING_ASKS;
     bool is_recorded = (call.process || call.resources) && call.id && has_record(record);
+    if (is_recorded && call.process && complete_exec(&call, name, record))
+        is_recorded = false;
     if (answer == NOTHING_ASKS && !is_recorded)
         execute_low_level(low.path, kept);
     const struct create create = {&call,  devices,     name,        self,         low.path,

@@ -14,6 +14,7 @@
 #include "repeat.h"
 #include "answer.h"
 #include "insert.h"
+#include "ownfiles.h"
 #include "places.h"
 #include "template.h"
 
@@ -35,138 +36,27 @@ struct memory {
     struct answer answer;
     struct inserts inserts;
     struct line line;
-    struct span parts[MAX_PARTS];
-    char buffer[64 << 10];
     char bytes[MAX_ANSWER + 1]; /* of the answer */
 };
 static struct memory *memory;
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-/* Opens a directory of ours below the one of this boot; -1 where it is none. */
-static int open_ours(const char *name)
-{
-    char path[PATH_MAX];
-    if (run_directory(path, sizeof path - 64) != 0)
-        return -1;
-    cleanup_fd int above = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (above < 0 || !is_ours(above, S_IFDIR))
-        return -1;
-    int found = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (found >= 0 && !is_ours(found, S_IFDIR)) {
-        close(found);
-        return -1;
-    }
-    return found;
-}
-
 /* Finds the answer to the question. False where there is none that counts. */
 static bool find_answer(void)
 {
     char *bytes = memory->bytes;
     char name[KEY_SIZE];
-    size_t size = 0;
     cleanup_fd int directory = open_ours("answers");
     if (directory < 0)
         return false;
     snprintf(name, sizeof name, "%016" PRIx64,
              short_name(SHORT_NAME, memory->question.text, strlen(memory->question.text)));
-    cleanup_fd int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 || !is_ours(fd, S_IFREG))
-        return false;
-    for (ssize_t part; size < sizeof memory->bytes; size += (size_t)part) {
-        part = read(fd, bytes + size, sizeof memory->bytes - size);
-        if (part < 0)
-            return false;
-        if (part == 0)
-            break;
-    }
-    return size <= MAX_ANSWER && answer_read(&memory->answer, bytes, size) == 0 &&
+    ssize_t size = read_ours(directory, name, bytes, sizeof memory->bytes);
+    return size >= 0 && (size_t)size <= MAX_ANSWER && answer_read(&memory->answer, bytes, (size_t)size) == 0 &&
            memory->answer.question.size == strlen(memory->question.text) &&
            memcmp(memory->answer.question.text, memory->question.text, memory->answer.question.size) == 0 &&
            answer_is_current(&memory->answer);
-}
-
-/* --- config.json -------------------------------------------------------------------------------------------------- */
-
-static bool is_same_time(struct timespec one, struct timespec two)
-{
-    return one.tv_sec == two.tv_sec && one.tv_nsec == two.tv_nsec;
-}
-
-static bool is_same_file(const struct stat *one, const struct stat *two)
-{
-    return one->st_dev == two->st_dev && one->st_ino == two->st_ino && one->st_size == two->st_size &&
-           is_same_time(one->st_mtim, two->st_mtim) && is_same_time(one->st_ctim, two->st_ctim);
-}
-
-static bool write_all(int fd, const char *text, size_t size)
-{
-    for (ssize_t part; size; text += part, size -= (size_t)part) {
-        part = write(fd, text, size);
-        if (part < 0)
-            return false;
-    }
-    return true;
-}
-
-/* The text of config.json with the inserts. They are many and short, so they are written together. */
-static bool write_edited(int fd, size_t size)
-{
-    struct span *parts = memory->parts;
-    char *buffer = memory->buffer;
-    size_t used = 0;
-    unsigned count = insert_parts(&memory->inserts, &memory->tree, size, parts);
-    for (unsigned i = 0; i < count; i++) {
-        if (parts[i].size > sizeof memory->buffer - used) {
-            if (!write_all(fd, buffer, used))
-                return false;
-            used = 0;
-        }
-        if (parts[i].size > sizeof memory->buffer) {
-            if (!write_all(fd, parts[i].text, parts[i].size))
-                return false;
-            continue;
-        }
-        memcpy(buffer + used, parts[i].text, parts[i].size);
-        used += parts[i].size;
-    }
-    return write_all(fd, buffer, used);
-}
-
-/* Makes a file that is not there; one that a killed process has left goes. */
-static int create_file(const char *path)
-{
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    int fd = open(path, flags, 0600);
-    if (fd < 0 && errno == EEXIST && unlink(path) == 0)
-        fd = open(path, flags, 0600);
-    return fd;
-}
-
-/* Writes the new file beside the old one, with its owner and mode: dockerd starts us with umask 0. */
-static bool write_beside(const char *path, const struct stat *old, size_t size)
-{
-    cleanup_fd int fd = create_file(path);
-    if (fd < 0)
-        return false;
-    return ((geteuid() == old->st_uid && getegid() == old->st_gid) || fchown(fd, old->st_uid, old->st_gid) == 0) &&
-           fchmod(fd, old->st_mode & 07777) == 0 && write_edited(fd, size);
-}
-
-/* Replaces config.json, unless it is another file than the one that was read. `written`: what it is then. */
-static bool replace_config(const char *path, const struct create *create, struct stat *written)
-{
-    char beside[PATH_MAX + 32];
-    struct stat now;
-    cleanup_fd int lock = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (lock < 0 || lockf(lock, F_LOCK, 0) != 0 || lstat(path, &now) != 0 || !is_same_file(&now, &create->status))
-        return false;
-    snprintf(beside, sizeof beside, "%s.shim-%d", path, (int)getpid());
-    if (write_beside(beside, &create->status, create->size) && rename(beside, path) == 0)
-        return lstat(path, written) == 0;
-    unlink(beside);
-    return false;
 }
 
 /* --- record and log ----------------------------------------------------------------------------------------------- */
@@ -243,7 +133,8 @@ static bool repeat(const struct create *create)
     /* before anything changes: both texts can be put together */
     if (!template_write(line, memory->answer.line, &values) || !template_write(line, memory->answer.record, &values))
         return false;
-    if (changes && !replace_config(config, create, &values.written))
+    struct edited edited = {&memory->inserts, &memory->tree, create->size, &create->status};
+    if (changes && !replace_edited(config, &edited, &values.written))
         return false;
     if (template_write(line, memory->answer.record, &values))
         write_record(records, create->record, line);

@@ -60,3 +60,9 @@ struct fields edit_take_members(struct work *work);
 
 /* Counts an item that is there already, or puts an entry for it behind the others. */
 void edit_add_entry(struct work *work, bool is_there, struct span entry);
+
+/*
+ * The entry of a variable in a list, as an index; 0 where there is none. Where there are two, or it cannot be told which variable an
+ * entry is of, the create is left to Python.
+ */
+uint32_t edit_find_variable(struct work *work, uint32_t list, struct span name);

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.create.exec_cases import EXECS
 
 from shim.cdi.plan import Plan
 from shim.config.settings import Settings
@@ -173,22 +174,6 @@ def test_b5_a_record_counts_while_config_json_holds_its_edits(container: Contain
 
 
 # --- exec -----------------------------------------------------------------------------------------------------------
-
-# injected, in config.json before, environment of exec, what comes out
-EXECS: dict[str, tuple[list[str], list[str], Any, Any]] = {
-    "a variable that the engine does not know": (["A=1"], ["Z=9"], ["Z=9"], ["Z=9", "A=1"]),
-    "one that it has from the image": (["A=1"], ["A=0"], ["A=0", "Z=9"], ["A=1", "Z=9"]),
-    "one that the user gave": (["A=1"], ["A=0"], ["A=mine"], ["A=mine"]),
-    "one that the user gave, which was not there before": (["A=1"], [], ["A=mine"], ["A=mine"]),
-    "one that the user gave empty": (["A=1"], ["A=0"], ["A="], ["A="]),
-    "one that is as it should be": (["A=1"], ["A=0"], ["A=1"], ["A=1"]),
-    "one that stands there twice, the last counts": (["A=1"], ["A=0"], ["A=x", "A=0"], ["A=x", "A=1"]),
-    "one without a value in the list": (["A=1"], ["A="], ["A"], ["A"]),
-    "several, in their order": (["B=2", "A=1"], [], [], ["B=2", "A=1"]),
-    "no list at all": (["A=1"], [], None, ["A=1"]),
-    "a list of something else": (["A=1"], [], [3], [3]),
-    "something else": (["A=1"], [], {"A": "0"}, {"A": "0"}),
-}
 
 
 @pytest.mark.parametrize(("injected", "before", "given", "wanted"), EXECS.values(), ids=EXECS.keys())

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.create.exec_cases import EXECS, UNUSUAL
 from unit.native import repeats
 
 from shim.create import record_files
@@ -47,10 +48,10 @@ class Host:
         SPECS.mkdir(exist_ok=True)
         self.write_spec()
 
-    def write_spec(self, value: str = "void") -> None:
+    def write_spec(self, value: str = "void", env: list[str] | None = None) -> None:
         """Write the spec, and wait until it has settled."""
         edits = {
-            "env": [f"NVIDIA_VISIBLE_DEVICES={value}", "EXTRA=1"],
+            "env": env or [f"NVIDIA_VISIBLE_DEVICES={value}", "EXTRA=1"],
             "deviceNodes": [{"path": "/dev/repeat", "hostPath": str(self.node)}],
             "mounts": [{"hostPath": str(self.source), "containerPath": "/opt/repeat", "options": ["ro", "rbind"]}],
             "hooks": [{"hookName": "createContainer", "path": str(self.hook), "args": ["hook", "x"]}],
@@ -74,6 +75,20 @@ class Host:
         environment = {"PATH": os.environ["PATH"], **env}
         subprocess.run(words, executable=self.launcher, env=environment, check=True, timeout=60)
         return Container(bundle, id)
+
+    def exec(self, container: Container, process: Json, mode: int = 0o644, owner: int = 0) -> None:
+        """An exec into a container, with a process file."""
+        file = self.directory / "process.json"
+        file.write_text(json.dumps(process))
+        file.chmod(mode)
+        os.chown(file, owner, -1)
+        words = [NAME, "--root", "/run/repeat", "exec", "--process", str(file), container.record["id"]]
+        subprocess.run(words, executable=self.launcher, check=True, timeout=60)
+
+    def process(self) -> Json:
+        """The process file as it is now."""
+        found: Json = json.loads((self.directory / "process.json").read_text())
+        return found
 
     def repeat(self, **options: Any) -> Container:
         """The create that follows another one of the same question."""
@@ -347,14 +362,20 @@ def test_two_mount_namespaces_with_other_specs_get_their_own_devices(host: Host)
 # --- without Python ---------------------------------------------------------------------------------------------------
 
 
-def test_a_repeated_create_needs_no_interpreter_and_a_new_question_is_refused(host: Host, installed: Path) -> None:
-    """Also each sixty-fourth, which would clean up: it goes on without."""
+def _own_interpreter(host: Host, installed: Path) -> Path:
+    """Let the launcher use an interpreter that a test can take away."""
     interpreter = installed.parent / "python3"
     interpreter.symlink_to(Path(sys.executable).resolve())
     launch = installed.parents[1] / "lib/shim/launch"
     launch.write_text("\n".join((str(interpreter), launch.read_text().splitlines()[1], "")))
     host.launcher = installed
     time.sleep(SETTLED)
+    return interpreter
+
+
+def test_a_repeated_create_needs_no_interpreter_and_a_new_question_is_refused(host: Host, installed: Path) -> None:
+    """Also each sixty-fourth, which would clean up: it goes on without."""
+    interpreter = _own_interpreter(host, installed)
     assert host.repeat().is_repeated
     interpreter.unlink()
     for _ in range(70):
@@ -375,6 +396,51 @@ def test_repeated_creates_clean_up_once_in_a_while(host: Host) -> None:
             break
     else:
         pytest.fail("the record of a deleted container stays")
+
+
+# --- exec -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", EXECS)
+def test_exec_gets_each_variable_without_python(host: Host, installed: Path, case: str) -> None:
+    """The cases of Python's test. Without an interpreter an exec goes on as it is: what is done is the launcher's."""
+    injected, before, given, wanted = EXECS[case]
+    interpreter = _own_interpreter(host, installed)
+    host.write_spec(env=injected)
+    container = host.create(config={**CONFIG, "process": {**CONFIG["process"], "env": before}})
+    interpreter.unlink()
+    host.exec(container, {"env": given, "args": ["x"]})
+    assert host.process() == {"env": given if case in UNUSUAL else wanted, "args": ["x"]}
+
+
+EXEC_LEFT_TO_PYTHON: dict[str, Callable[[Path], object]] = {
+    "config.json was saved again": os.utime,
+    "config.json is gone": lambda config: config.unlink(),
+}
+
+
+@pytest.mark.parametrize("change", EXEC_LEFT_TO_PYTHON.values(), ids=EXEC_LEFT_TO_PYTHON)
+def test_exec_is_left_to_python_where_the_record_may_not_hold(
+    host: Host, installed: Path, change: Callable[[Path], object]
+) -> None:
+    interpreter = _own_interpreter(host, installed)
+    container = host.create()
+    change(Path(container.record["config"]))
+    hidden = interpreter.rename(interpreter.with_name("hidden"))
+    host.exec(container, {"env": ["Z=9"]})
+    assert host.process() == {"env": ["Z=9"]}
+    hidden.rename(interpreter)
+    host.exec(container, {"env": ["Z=9"]})  # Python compares the content
+    assert ("EXTRA=1" in host.process()["env"]) == Path(container.record["config"]).exists()
+
+
+def test_the_process_file_of_an_exec_keeps_mode_and_owner(host: Host) -> None:
+    container = host.create()
+    host.exec(container, {"env": []}, mode=0o640, owner=1234)
+    status = (host.directory / "process.json").stat()
+    assert (status.st_mode & 0o7777, status.st_uid) == (0o640, 1234)
+    assert host.process() == {"env": ["NVIDIA_VISIBLE_DEVICES=void", "EXTRA=1"]}
+    assert not list(host.directory.glob("*.shim-*"))
 
 
 # --- left to Python, though the question is known ---------------------------------------------------------------------

@@ -1,0 +1,32 @@
+/* ownfiles.c: files of ours, and files of engines that are replaced by an edited text. */
+#pragma once
+
+#include "insert.h"
+
+#include <sys/stat.h>
+
+/* Opens a directory of ours below the one of this boot; -1 where it is none. */
+int open_ours(const char *name);
+
+/*
+ * Reads a file of ours in an open directory. Returns how many bytes, at most ROOM: a file that fills the room may be longer.
+ * -1: it is none of ours, or cannot be read.
+ */
+ssize_t read_ours(int directory, const char *name, char *bytes, size_t room);
+
+/* Whether all bytes of a text could be written. */
+bool write_all(int fd, const char *text, size_t size);
+
+/* The text of a file with inserts. */
+struct edited {
+    const struct inserts *inserts;
+    const struct json_tree *tree;
+    size_t size;               /* bytes of the text that was read */
+    const struct stat *status; /* of the file when it was read */
+};
+
+/*
+ * Replaces a file by its edited text, unless it is another file than the one that was read. Owner and mode stay. False, and
+ * nothing has changed, where that fails. `written`: what the file is then.
+ */
+bool replace_edited(const char *path, const struct edited *edited, struct stat *written);
