@@ -47,34 +47,6 @@ bool span_is_below(struct span path, struct span above)
     return path.size > above.size && path.text[above.size] == '/' && memcmp(path.text, above.text, above.size) == 0;
 }
 
-bool edit_has_members(struct work *work, struct fields members, uint32_t entry)
-{
-    bool has_all = entry != 0;
-    for (unsigned left = field_count(&members); left; left--) {
-        char name[32];
-        struct span member = field(&members), text = field(&members);
-        if (member.size >= sizeof name) {
-            edit_fail(work, -EINVAL);
-            return false;
-        }
-        memcpy(name, member.text, member.size);
-        name[member.size] = '\0';
-        uint32_t value = has_all ? json_tree_member(work->tree, entry, name) : 0;
-        has_all = value && edit_is_text(work->tree, value, text);
-    }
-    return has_all;
-}
-
-struct fields edit_take_members(struct work *work)
-{
-    struct fields members = work->edits;
-    for (unsigned left = field_count(&work->edits); left; left--) {
-        field(&work->edits);
-        field(&work->edits);
-    }
-    return members;
-}
-
 void edit_add_entry(struct work *work, bool is_there, struct span entry)
 {
     if (is_there) {

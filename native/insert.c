@@ -3,14 +3,14 @@
  * other byte stays. The result is, as JSON, what Python's merge makes of it (shim/create/merge.py); where that would do
  * anything but append, replace a variable or leave what is there already, the launcher leaves the create to Python.
  *
- * The edits are these fields, each list behind the number of its items. `members` are name and JSON text of each member by
- * which an entry of config.json is the item already; their number stands before them.
+ * The edits are these fields, each list behind the number of its items. An entry of config.json is the item already if it has
+ * the same text, a hook if it has the same path and arguments; what is near an item is left to Python.
  *
  *     env        NAME, entry
- *     devices    path, members, entry          linux.devices
- *     rules      members, entry                linux.resources.devices
- *     mounts     destination, members, entry
- *     hooks      stage, path, members, entry
+ *     devices    path, entry                   linux.devices
+ *     rules      major, minor, entry           linux.resources.devices
+ *     mounts     destination, entry
+ *     hooks      stage, hooks of it: path, arguments, entry
  *     intelRdt   value, "" for none
  *     gids       number                        process.user.additionalGids
  */
@@ -62,18 +62,17 @@ static void add_devices(struct work *work, uint32_t linux_)
     uint32_t list = left ? edit_section(work, linux_, "devices", '[') : 0;
     size_t from = work->inserts->used;
     for (; left && !work->error; left--) {
-        struct span path = field(&work->edits);
-        struct fields members = edit_take_members(work);
+        struct span path = field(&work->edits), entry = field(&work->edits);
         bool is_there = false;
         for (uint32_t at = list ? work->tree->values[list].first : 0; at && !work->error;
              at = work->tree->values[at].next) {
             if (!span_is_same(edit_path(work, at, "path"), path))
                 continue;
-            if (is_there || !edit_has_members(work, members, at))
+            if (is_there || !edit_is_text(work->tree, at, entry))
                 edit_fail(work, -ENOTSUP);
             is_there = true;
         }
-        edit_add_entry(work, is_there, field(&work->edits));
+        edit_add_entry(work, is_there, entry);
     }
     edit_append(work, linux_, list, ",\"devices\":[", "]", from);
 }
@@ -93,21 +92,14 @@ static uint32_t first_that_counts(struct work *work, uint32_t list)
 }
 
 /* Whether a rule that is there is the one of an item; where it is only about the same device, Python compares them. */
-static bool is_rule(struct work *work, struct fields members, uint32_t rule)
+static bool is_rule(struct work *work, struct span major, struct span minor, struct span entry, uint32_t rule)
 {
-    struct fields numbers = members;
-    bool is_same_device = true;
-    unsigned count = field_count(&numbers);
-    if (edit_has_members(work, members, rule) && work->tree->values[rule].count == count)
+    if (edit_is_text(work->tree, rule, entry))
         return true;
-    for (; count; count--) {
-        struct span name = field(&numbers), text = field(&numbers);
-        if (!span_is_same(name, (struct span){"major", 5}) && !span_is_same(name, (struct span){"minor", 5}))
-            continue;
-        uint32_t value = json_tree_member(work->tree, rule, name.text[1] == 'a' ? "major" : "minor");
-        is_same_device = is_same_device && value && edit_is_text(work->tree, value, text);
-    }
-    if (is_same_device)
+    uint32_t its_major = json_tree_member(work->tree, rule, "major"),
+             its_minor = json_tree_member(work->tree, rule, "minor");
+    if (its_major && its_minor && edit_is_text(work->tree, its_major, major) &&
+        edit_is_text(work->tree, its_minor, minor))
         edit_fail(work, -ENOTSUP);
     return false;
 }
@@ -120,11 +112,11 @@ static void add_rules(struct work *work, uint32_t linux_)
     uint32_t first = list ? first_that_counts(work, list) : 0;
     size_t from = work->inserts->used;
     for (; left && !work->error; left--) {
-        struct fields members = edit_take_members(work);
+        struct span major = field(&work->edits), minor = field(&work->edits), entry = field(&work->edits);
         bool is_there = false;
         for (uint32_t at = first; at && !is_there && !work->error; at = work->tree->values[at].next)
-            is_there = is_rule(work, members, at);
-        edit_add_entry(work, is_there, field(&work->edits));
+            is_there = is_rule(work, major, minor, entry, at);
+        edit_add_entry(work, is_there, entry);
     }
     if (resources)
         edit_append(work, resources, list, ",\"devices\":[", "]", from);
@@ -139,30 +131,30 @@ static void add_mounts(struct work *work)
     uint32_t list = left ? edit_section(work, 0, "mounts", '[') : 0;
     size_t from = work->inserts->used;
     for (; left && !work->error; left--) {
-        struct span destination = field(&work->edits);
-        struct fields members = edit_take_members(work);
+        struct span destination = field(&work->edits), entry = field(&work->edits);
         bool is_there = false;
         for (uint32_t at = list ? work->tree->values[list].first : 0; at && !work->error;
              at = work->tree->values[at].next) {
             struct span other = edit_path(work, at, "destination");
             if (span_is_below(other, destination) ||
-                (span_is_same(other, destination) && (is_there || !edit_has_members(work, members, at))))
+                (span_is_same(other, destination) && (is_there || !edit_is_text(work->tree, at, entry))))
                 edit_fail(work, -ENOTSUP);
             is_there = is_there || span_is_same(other, destination);
         }
-        edit_add_entry(work, is_there, field(&work->edits));
+        edit_add_entry(work, is_there, entry);
     }
     edit_append(work, 0, list, ",\"mounts\":[", "]", from);
 }
 
-static bool is_hook_there(struct work *work, uint32_t list, struct span path, struct fields members)
+static bool is_hook_there(struct work *work, uint32_t list, struct span path, struct span args)
 {
     bool is_there = false;
     for (uint32_t at = list ? work->tree->values[list].first : 0; at && !work->error;
          at = work->tree->values[at].next) {
         if (!span_is_same(edit_path(work, at, "path"), path))
             continue;
-        if (!edit_has_members(work, members, at))
+        uint32_t its_args = json_tree_member(work->tree, at, "args");
+        if (!its_args || !edit_is_text(work->tree, its_args, args))
             edit_fail(work, -ENOTSUP);
         is_there = true;
     }
@@ -210,9 +202,8 @@ static void add_hooks(struct work *work)
         uint32_t list = hooks ? edit_section(work, hooks, name, '[') : 0;
         size_t from = inserts->used;
         for (unsigned left = field_count(&work->edits); left && !work->error; left--) {
-            struct span path = field(&work->edits);
-            struct fields members = edit_take_members(work);
-            bool is_there = is_hook_there(work, list, path, members);
+            struct span path = field(&work->edits), args = field(&work->edits);
+            bool is_there = is_hook_there(work, list, path, args);
             edit_add_entry(work, is_there, field(&work->edits));
         }
         size_t start = inserts->used;

@@ -52,12 +52,6 @@ bool span_is_below(struct span path, struct span above);
 /* The path that an entry has under a name; where it is none in its usual form, the create is left to Python, and "". */
 struct span edit_path(struct work *work, uint32_t entry, const char *name);
 
-/* Whether an entry has all members of an item (0: there is no entry). */
-bool edit_has_members(struct work *work, struct fields members, uint32_t entry);
-
-/* Passes over the members of an item, and returns where they begin. */
-struct fields edit_take_members(struct work *work);
-
 /* Counts an item that is there already, or puts an entry for it behind the others. */
 void edit_add_entry(struct work *work, bool is_there, struct span entry);
 

@@ -5,7 +5,7 @@ decision in /run/shim/answers, in a file that is named after the question, and t
 (native/repeat.c). Rules stand in Python only: the launcher compares a text (the question, which it has put together
 itself and handed over), asks the host the questions of the trace again, and inserts.
 
-An answer is a line (native/answer.c), then fields, each its size in bytes, a colon, and the bytes. A part is a field
+An answer is a line (native/answer.c), then fields in ASCII, each its size, a colon, and the text. A part is a field
 that holds fields; a list has the number of its items before them.
 
     question    its text
@@ -83,18 +83,20 @@ def encode(call: Invocation, question: Question, decision: Decision, began: int)
     """The answer as bytes; arguments as of `leave`. Raises UnfitError, also ValueError, for one that is none."""
     _check(call, question, decision)
     log_file = decision.settings.log_file
-    fields = b"".join(
+    edited = _edited(question, decision)
+    text = "".join(
         (
             _field(call.question),
             _field(log.SYSTEM_FILE if log_file is None else log_file),
-            _part(_list(_probes(decision.trace, call.question, began))),
-            _part(_edits(question, decision)),
-            _part(_record(call, decision)),
-            _part(_line(call, decision)),
+            _field(_list(_probes(decision.trace, call.question, began))),
+            _field(_edits(edited)),
+            _field(_record(call, decision, edited)),
+            _field(_line(call, decision)),
         )
     )
-    if len(fields) > _MAX_SIZE - 128:
-        raise UnfitError("too large")
+    if len(text) > _MAX_SIZE - 128 or not text.isascii():
+        raise UnfitError("too large, or with letters that are more than a byte")
+    fields = text.encode("ascii")
     checksum = int.from_bytes(fields, "little") % _PRIME
     return b"shim-answer 1 %b %016x %08d\n%b" % (__version__.encode(), checksum, len(fields), fields)
 
@@ -126,7 +128,7 @@ def _check(call: Invocation, question: Question, decision: Decision) -> None:
 # --- what the decision had to know ------------------------------------------------------------------------------------
 
 
-def _probes(trace: Trace, question: str, began: int) -> Iterator[bytes]:
+def _probes(trace: Trace, question: str, began: int) -> Iterator[str]:
     """The trace as the launcher asks again: kind, path and answer of each question."""
     own = run_dir()
     for kind, argument, answer in trace:
@@ -138,7 +140,7 @@ def _probes(trace: Trace, question: str, began: int) -> Iterator[bytes]:
             if not argument.startswith("/proc/"):
                 raise UnfitError(f"the content of {argument}")
         else:
-            yield b"".join(map(_field, _probe(kind, argument, answer, began)))
+            yield "".join(map(_field, _probe(kind, argument, answer, began)))
 
 
 def _check_podman(answer: Sequence[str], trace: Trace, question: str) -> None:
@@ -200,20 +202,22 @@ def _check_settled(path: str, time: int, began: int) -> None:
 # --- what is inserted -------------------------------------------------------------------------------------------------
 
 
-def _edits(question: Question, decision: Decision) -> bytes:
-    """What the merge puts into a config.json that has nothing of it."""
+def _edited(question: Question, decision: Decision) -> Json:
+    """What the merge makes of a config.json that has nothing of the plan."""
     uid, gid = edits.process_owner(question.config)
-    plan = decision.plan or Plan([])
-    blank: Json = {"process": {"user": {"uid": uid, "gid": gid}}, "linux": {}}
-    edited = merge.add(plan, blank)
+    return merge.add(decision.plan or Plan([]), {"process": {"user": {"uid": uid, "gid": gid}}, "linux": {}})
+
+
+def _edits(edited: Json) -> str:
     process, linux = edited["process"], edited["linux"]
     hooks = edited.get("hooks") or {}
-    return b"".join(
+    rules = (linux.get("resources") or {}).get("devices") or ()
+    return "".join(
         (
             _list(_field(entry.partition("=")[0]) + _json(entry) for entry in process.get("env") or ()),
-            _list(_field(_path(item, "path")) + _item(item, item) for item in linux.get("devices") or ()),
-            _list(_item(item, item) for item in (linux.get("resources") or {}).get("devices") or ()),
-            _list(_field(_path(item, "destination")) + _item(item, item) for item in edited.get("mounts") or ()),
+            _list(_field(_path(item, "path")) + _json(item) for item in linux.get("devices") or ()),
+            _list(_field(str(item["major"])) + _field(str(item["minor"])) + _json(item) for item in rules),
+            _list(_field(_path(item, "destination")) + _json(item) for item in edited.get("mounts") or ()),
             _list(_field(stage) + _list(map(_hook, items)) for stage, items in hooks.items()),
             _json(linux["intelRdt"]) if "intelRdt" in linux else _field(""),
             _list(map(_json, process["user"].get("additionalGids") or ())),
@@ -221,16 +225,10 @@ def _edits(question: Question, decision: Decision) -> bytes:
     )
 
 
-def _hook(item: Json) -> bytes:
-    # without arguments none is the same: no entry has such a text
-    same = {"path": item["path"], "args": item["args"]} if item.get("args") else {"args": None}
-    return _field(_path(item, "path")) + _item(item, same)
-
-
-def _item(item: Json, same: Json) -> bytes:
-    """An entry, behind the members by which one in config.json is it already."""
-    members = (_field(name) + (_field("") if value is None else _json(value)) for name, value in same.items())
-    return _list(members) + _json(item)
+def _hook(item: Json) -> str:
+    # one that has another environment or limit is the same; no entry has the text "" for its arguments
+    args = _json(item["args"]) if item.get("args") else _field("")
+    return _field(_path(item, "path")) + args + _json(item)
 
 
 def _path(item: Json, member: str) -> str:
@@ -253,13 +251,13 @@ def _value(name: str) -> str:
     return f"\0={name}=\0"
 
 
-def _record(call: Invocation, decision: Decision) -> bytes:
+def _record(call: Invocation, decision: Decision, edited: Json) -> str:
     names = dict.fromkeys(
         entry.partition("=")[0]
         for origin in (decision.plan or Plan([])).origins
         for entry in origin["edits"].get("env") or ()
     )
-    values = {entry.partition("=")[0]: entry.partition("=")[2] for entry in _variables(decision)}
+    values = {entry.partition("=")[0]: entry.partition("=")[2] for entry in edited["process"].get("env") or ()}
     entry = record.content(
         call,
         decision,
@@ -275,13 +273,7 @@ def _record(call: Invocation, decision: Decision) -> bytes:
     return _text(record.text(life, entry))
 
 
-def _variables(decision: Decision) -> list[str]:
-    """The variables as the merge sets them, one entry each."""
-    found: list[str] = merge.add(decision.plan or Plan([]), {"process": {}})["process"].get("env") or []
-    return found
-
-
-def _line(call: Invocation, decision: Decision) -> bytes:
+def _line(call: Invocation, decision: Decision) -> str:
     members = {
         "time": _hole("time"),
         "verb": call.verb,
@@ -297,7 +289,7 @@ def _line(call: Invocation, decision: Decision) -> bytes:
     return _text(fastjson.dumps(members) + "\n")
 
 
-def _text(text: str) -> bytes:
+def _text(text: str) -> str:
     """A text with holes: its parts, each with the name of the hole behind it, "" at the end."""
     mark = fastjson.dumps("\0")[1:-1]
     parts = text.replace(f'"{mark}=', mark).replace(f'={mark}"', mark).split(mark)
@@ -310,21 +302,18 @@ def _text(text: str) -> bytes:
 # --- fields -----------------------------------------------------------------------------------------------------------
 
 
-def _field(text: str) -> bytes:
-    return _part(text.encode("utf-8", "surrogateescape"))
+def _field(text: str) -> str:
+    return f"{len(text)}:{text}"
 
 
-def _json(value: Any) -> bytes:
-    return _field(fastjson.dumps(value))
+def _json(value: Any) -> str:
+    text = fastjson.dumps(value)
+    return f"{len(text)}:{text}"
 
 
-def _part(data: bytes) -> bytes:
-    return b"%d:%b" % (len(data), data)
-
-
-def _list(items: Iterable[bytes]) -> bytes:
+def _list(items: Iterable[str]) -> str:
     listed = list(items)
-    return _field(str(len(listed))) + b"".join(listed)
+    return _field(str(len(listed))) + "".join(listed)
 
 
 def _limit(directory: str) -> None:

@@ -6,11 +6,12 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from bench import specs
 from bench.clock import SHIM, spawn
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "ociVersion": "1.0.2",
     "process": {"user": {"uid": 0, "gid": 0}, "args": ["sh"], "env": ["PATH=/usr/bin:/bin", "TERM=xterm"], "cwd": "/"},
     "root": {"path": "rootfs"},
@@ -28,7 +29,9 @@ CONFIG = {
 }
 
 
-KIND = "bench.example/gpu"
+KIND, MANY = "bench.example/gpu", "bench.example/many"
+# The variables of an image for GPUs
+IMAGE = {**CONFIG["process"], "env": [*CONFIG["process"]["env"], "NVIDIA_VISIBLE_DEVICES=all"]}
 
 
 def make_bundle(directory: Path, name: str, device: str = "") -> str:
@@ -55,16 +58,17 @@ def creates(directory: Path) -> dict[str, Callable[[], float]]:
 
     Path("/etc/cdi").mkdir(exist_ok=True)
     specs.make_libraries()
-    Path("/etc/cdi/gpu.yaml").write_text(specs.gpus(8, KIND))
-    Path("/etc/cdi/many.yaml").write_text(specs.many(1000, "bench.example/many"))
+    for name, text in (("gpu", specs.gpus(8, KIND)), ("many", specs.many(1000, MANY))):
+        Path(f"/etc/cdi/{name}.yaml").write_text(text)
+        specs.make_nodes(text)
     return {
         "exec into a container with a record": execute(directory),
         "pass-through (state)": lambda: spawn(SHIM, "--root", "/run/x", "state", "id"),
         "create, nothing asked": create("nothing"),
-        "create, one of 8 GPUs": create("gpus", f"{KIND}=3"),
-        "create, one of 8 GPUs repeated, a new key": asking(directory, "repeated", itertools.repeat(f"{KIND}=3")),
-        "create, a new question": asking(directory, "new", combinations()),
-        "create, one of 1000": create("many", "bench.example/many=d700"),
+        "create, one of 8 GPUs, repeated": asking(directory, "repeated", itertools.repeat(f"{KIND}=3")),
+        "create, one of 8 GPUs, a new question": asking(directory, "new", combinations()),
+        "create, one of 1000, repeated": asking(directory, "many", itertools.repeat(f"{MANY}=d700")),
+        "create, one of 1000, a new question": asking(directory, "new-many", (f"{MANY}=d{n}" for n in range(1000))),
     }
 
 
@@ -76,14 +80,15 @@ def combinations() -> Iterator[str]:
 
 
 def asking(directory: Path, name: str, requests: Iterator[str]) -> Callable[[], float]:
-    """A create in a fresh bundle, whose annotation has a key of its own each time, as of a device plugin."""
+    """A create of a new container, whose annotation has a key of its own each time, as of a device plugin."""
     bundle = Path(make_bundle(directory, name))
     numbers = itertools.count()
 
     def run() -> float:
-        annotations = {f"cdi.k8s.io/bench_{next(numbers):08x}": next(requests)}
-        (bundle / "config.json").write_text(json.dumps({**CONFIG, "annotations": annotations}))
-        return spawn(SHIM, "--root", "/run/x", "create", "--bundle", str(bundle), name)
+        number = next(numbers)
+        annotations = {f"cdi.k8s.io/bench_{number:08x}": next(requests)}
+        (bundle / "config.json").write_text(json.dumps({**CONFIG, "process": IMAGE, "annotations": annotations}))
+        return spawn(SHIM, "--root", "/run/x", "create", "--bundle", str(bundle), f"{name}{number}")
 
     return run
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 LIBRARIES = "/etc/bench"  # where the driver's libraries are on the host, in the benchmark's own /etc
+NODES = "/run/bench"  # where the device nodes are, in its own /run
 _NAMES = [f"libdriver{number}.so.535.1" for number in range(40)]
 
 
@@ -19,17 +22,28 @@ def make_libraries() -> None:
         (Path(LIBRARIES) / name).touch()
 
 
+def make_nodes(text: str) -> None:
+    """The device nodes of a spec, below NODES: a create warns of one that is missing."""
+    document = yaml.load(text, yaml.CSafeLoader)
+    for edits in (document.get("containerEdits") or {}, *(device["containerEdits"] for device in document["devices"])):
+        for node in edits.get("deviceNodes") or ():
+            path = Path(node["hostPath"])
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(node["major"], node["minor"]))
+
+
+def _node(path: str, major: int, minor: int, **more: Any) -> dict[str, Any]:
+    return {"path": path, "hostPath": NODES + path, "type": "c", "major": major, "minor": minor, **more}
+
+
 def _uuid(number: int) -> str:
     return f"GPU-{number:08x}-1b2c-4d5e-8f90-{number:012x}"
 
 
 def _gpu(number: int) -> list[dict[str, Any]]:
-    nodes = [
-        {"path": f"/dev/nvidia{number}"},
-        {"path": f"/dev/dri/card{number}"},
-        {"path": f"/dev/dri/renderD{128 + number}"},
-    ]
-    return [{**node, "type": "c", "major": 195, "minor": number, "fileMode": 438} for node in nodes]
+    names = (f"nvidia{number}", f"dri/card{number}", f"dri/renderD{128 + number}")
+    return [_node(f"/dev/{name}", 195, number, fileMode=438) for name in names]
 
 
 def _mount(path: str, host: str = "") -> dict[str, Any]:
@@ -47,8 +61,7 @@ def gpus(count: int, kind: str) -> str:
     common = {
         "env": ["NVIDIA_VISIBLE_DEVICES=void"],
         "deviceNodes": [
-            {"path": f"/dev/{name}", "type": "c", "major": 195, "minor": minor}
-            for name, minor in (("nvidiactl", 255), ("nvidia-modeset", 254))
+            _node(f"/dev/{name}", 195, minor) for name, minor in (("nvidiactl", 255), ("nvidia-modeset", 254))
         ],
         "mounts": [_mount(f"/usr/lib/x86_64-linux-gnu/{name}", f"{LIBRARIES}/{name}") for name in _NAMES],
         "hooks": [
@@ -66,9 +79,7 @@ def many(count: int, kind: str) -> str:
         {
             "name": f"d{number}",
             "containerEdits": {
-                "deviceNodes": [
-                    {"path": f"/dev/many/{part}{number}", "type": "c", "major": 240, "minor": number} for part in "ab"
-                ],
+                "deviceNodes": [_node(f"/dev/many/{part}{number}", 240, number) for part in "ab"],
                 "mounts": [_mount(f"/opt/many/{number}", LIBRARIES)],
             },
         }
