@@ -37,7 +37,7 @@ from shim.host.identity import make_directory, run_dir, short_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from shim.create.invocation import Invocation
@@ -135,7 +135,7 @@ def _probes(trace: Trace, question: str, began: int) -> Iterator[str]:
         if kind in {"index", "settings", "specs", "readonly"} or (kind == "lstat" and argument == own):
             continue  # they follow from the others, are in the question, or are looked at by the launcher for itself
         if kind == "podman":
-            _check_podman(answer, trace, question)
+            _check_podman(trace, question)
         elif kind == "content":
             if not argument.startswith("/proc/"):
                 raise UnfitError(f"the content of {argument}")
@@ -143,10 +143,9 @@ def _probes(trace: Trace, question: str, began: int) -> Iterator[str]:
             yield "".join(map(_field, _probe(kind, argument, answer, began)))
 
 
-def _check_podman(answer: Sequence[str], trace: Trace, question: str) -> None:
+def _check_podman(trace: Trace, question: str) -> None:
     """The question must name the podman whose version was looked up."""
-    known = [path for kind, path, _ in trace if kind == "stat" and f"\npodman {path}\n" in question]
-    if answer[0] != "podman" or not known:
+    if not any(kind == "stat" and f"\npodman {path}\n" in question for kind, path, _ in trace):
         raise UnfitError("it is not certain which podman calls")
 
 
