@@ -2,14 +2,16 @@
 
 One package an engine, with a subclass of `contract.Engine`: where its configuration is, what that means, which keys
 register a runtime, what is wrong with it. They describe edits as keys and values and write nothing. The rest is common
-to all:
+to all; of `shim.create` it may import `record_files` and `record_reader`, which tell what a create left:
 
     contract      what an engine must offer, and what it may
     table         the engines, one line each
     model         the values that the modules pass to each other
     texts         change single keys of a text and leave every other byte: TOML, JSON, templates of k3s
     launcher      whether the launcher may be run as root; the link to the low-level runtime
-    configure     the recipes of configure and remove
+    configure     the recipe of configure
+    remove        the recipe of remove
+    refusals      what stops both before anything is written
     undo_records  what configure did, with the bytes that were there before
     transaction   files that are written together, and restored
     runtime_programs  programs of runtimes, as an engine looks for them
@@ -17,6 +19,8 @@ to all:
     sources       which annotations, variables and mounts count, by shim's own configuration
     spec_dirs     the spec directories of shim beside those of the engine's own CDI
     vendors       runtimes of vendors, and lost_requests: those that they take and shim does not
-    running       the containers that run now
+    running       the containers that run now, by the config.json of each
+    in_use        those of them that need a launcher of shim, by their monitors and by the records of creates
+    mentions      the lines of engines' files that name a launcher
     manifest      RuntimeClass and Pod
 """

@@ -32,7 +32,6 @@ from shim.engines import launcher
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from shim.engines.contract import Engine
     from shim.host.host import Daemon, Host
 
 SHIMS = ("containerd-shim-runc-v2", "containerd-shim-runc-v1", "containerd-shim")
@@ -97,12 +96,13 @@ def finding(running: Iterable[Container], effect: str, then: str) -> Finding:
     return Finding("CONTAINERS_RUNNING", text, f"{'; '.join(how)}; then {then}")
 
 
-def of_shims(host: Host, engine: Engine, is_of: Callable[[str], bool]) -> Iterator[Container]:
+def of_shims(host: Host, engine: str, end: str, is_of: Callable[[str], bool]) -> Iterator[Container]:
     """The containers of an engine that a containerd-shim started by a launcher of ours.
 
     Arguments:
         host: the machine.
-        engine: the engine.
+        engine: its name.
+        end: how people end its containers.
         is_of: whether a namespace of containerd belongs to the engine.
     """
     shims = [shim for name in SHIMS for shim in host.daemons(name, of_every_user=True)]
@@ -111,15 +111,16 @@ def of_shims(host: Host, engine: Engine, is_of: Callable[[str], bool]) -> Iterat
             program = host.find(host.text(file) or "runc", path=shim.path)
             launched = _launcher(host, program)
             if launched:
-                yield Container(engine.name, parent(file).rpartition("/")[2], launched, file, engine.end_containers)
+                yield Container(engine, parent(file).rpartition("/")[2], launched, file, end)
 
 
-def of_monitors(host: Host, engine: Engine, is_of: Callable[[Daemon], bool]) -> Iterator[Container]:
+def of_monitors(host: Host, engine: str, end: str, is_of: Callable[[Daemon], bool]) -> Iterator[Container]:
     """The containers of an engine that a conmon started by a launcher of ours.
 
     Arguments:
         host: the machine.
-        engine: the engine.
+        engine: its name.
+        end: how people end its containers.
         is_of: whether a monitor belongs to the engine.
     """
     monitors = [monitor for name in _MONITORS for monitor in host.daemons(name, of_every_user=True)]
@@ -128,7 +129,7 @@ def of_monitors(host: Host, engine: Engine, is_of: Callable[[Daemon], bool]) -> 
         if launched:
             id = monitor.option("-c", "--cid") or f"of process {monitor.pid}"
             evidence = f"process {monitor.pid} ({monitor.argv[0]})"
-            yield Container(engine.name, id, launched, evidence, engine.end_containers)
+            yield Container(engine, id, launched, evidence, end)
 
 
 def of_records(host: Host) -> Iterator[Container]:

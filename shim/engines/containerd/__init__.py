@@ -194,7 +194,7 @@ class Containerd(Engine):
 
     def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
         """Those in the same namespaces. See `Engine`."""
-        return in_use.of_shims(host, self, _is_own)
+        return in_use.of_shims(host, self.name, self.end_containers, _is_own)
 
 
 def _is_own(namespace: str) -> bool:

@@ -210,7 +210,9 @@ class Crio(Engine):
 
     def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
         """Those whose conmon calls nothing at the end: CRI-O waits for a file. See `Engine`."""
-        return in_use.of_monitors(host, self, lambda monitor: not monitor.option("--exit-command"))
+        return in_use.of_monitors(
+            host, self.name, self.end_containers, lambda monitor: not monitor.option("--exit-command")
+        )
 
 
 def _option(daemon: Daemon | None, *names: str) -> str:

@@ -185,7 +185,9 @@ class Docker(Engine):
 
     def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
         """Those in docker's namespaces of containerd. See `Engine`."""
-        return in_use.of_shims(host, self, lambda namespace: namespace in {"moby", "plugins.moby"})
+        return in_use.of_shims(
+            host, self.name, self.end_containers, lambda namespace: namespace in {"moby", "plugins.moby"}
+        )
 
 
 def _program(host: Host, daemon: Daemon | None) -> str:

@@ -219,7 +219,9 @@ class Podman(Engine):
 
     def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
         """Those of every user whose conmon calls podman at the end. See `Engine`."""
-        return in_use.of_monitors(host, self, lambda monitor: bool(monitor.option("--exit-command")))
+        return in_use.of_monitors(
+            host, self.name, self.end_containers, lambda monitor: bool(monitor.option("--exit-command"))
+        )
 
 
 def _runtimes(host: Host, layers: list[Layer], document: Table, systemd: bool | None) -> dict[str, Runtime]:
