@@ -588,6 +588,31 @@ def test_the_daemon_that_runs_is_asked_what_it_knows(
         assert finding.remedy.startswith(remedy)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param({"path": "LAUNCHER"}, id="a path"),
+        pytest.param({"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "LAUNCHER"}}, id="options"),
+    ],
+)
+def test_c14_verify_tells_of_a_dockerd_that_still_knows_a_removed_runtime(
+    tmp_path: Path, shim_path: Path, api: Api, entry: dict[str, Any]
+) -> None:
+    """After remove dockerd goes on knowing the runtime until it reads its file again, and verify was silent on that."""
+
+    def asked(known: dict[str, Any], document: dict[str, Any]) -> list[Finding]:
+        api.answer = json.dumps({"Runtimes": {"runc": {"path": "runc"}, **known}, "DefaultRuntime": "runc"}).encode()
+        return list(_asked(tmp_path, document) or ())
+
+    removed = json.loads(json.dumps(entry).replace("LAUNCHER", str(shim_path)))
+    (found,) = asked({"shim": removed}, {})
+    assert (found.id, found.path) == ("RESTART_NEEDED", str(tmp_path / "daemon.json"))
+    assert found.text == "the running dockerd (process 7) still knows the runtime shim, which no file has"
+    assert found.remedy.startswith("systemctl reload docker")
+    assert asked({"shim": removed}, {"runtimes": {"shim": removed}}) == [], "the file has it"
+    assert asked({"other": json.loads(json.dumps(entry).replace("LAUNCHER", "/usr/bin/true"))}, {}) == [], "not ours"
+
+
 @pytest.mark.parametrize("answer", [b"no JSON", b"[]", b"{}", b'{"Runtimes": []}'])
 def test_an_odd_answer_is_none(tmp_path: Path, api: Api, answer: bytes) -> None:
     api.answer = answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from unit.engines import trees
 from unit.engines.trees import LAUNCHER, Machine, tree
 
 from shim.base.findings import CdiError
+from shim.cli import registration
 from shim.engines import configure
 from shim.engines import remove as removal
 from shim.engines.configure import Options
@@ -499,17 +501,68 @@ def test_a_vendors_hook_in_a_directory_that_is_not_read_is_not_reported() -> Non
     assert machine("nvidia-hook", {MAIN: "[engine]\nhooks_dir = []\n"}).ids() == []
 
 
-def test_configured_as_a_hook_it_is_verified_as_one_and_removed_whole(trusted_path: Path, shim_path: Path) -> None:
+@pytest.fixture
+def installed(trusted_path: Path, shim_path: Path) -> Host:
+    """A machine with podman and the launcher of this test, whose files may be written."""
     root = trusted_path / "root"
     shutil.copytree(trees.CONFIGS / "podman/rhel-8", root)
-    installed = root / str(shim_path.parent.parent)[1:]
-    installed.parent.mkdir(parents=True)
-    installed.symlink_to(shim_path.parent.parent)
+    launcher = root / str(shim_path.parent.parent)[1:]
+    launcher.parent.mkdir(parents=True)
+    launcher.symlink_to(shim_path.parent.parent)
     (root / "usr/bin/python3").touch(0o755)
-    host = Host(str(root), daemons=[])
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-    done = configure.configure(host, podman, Options(path=str(shim_path), hook=True))
+    return Host(str(root), daemons=[])
+
+
+def _files(host: Host) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in Path(host.root).rglob("*") if path.is_file()}
+
+
+def test_configured_as_a_hook_it_is_verified_as_one_and_removed_whole(installed: Host, shim_path: Path) -> None:
+    before = _files(installed)
+    done = configure.configure(installed, podman, Options(path=str(shim_path), hook=True))
     assert sorted(done.after) == [DROP_IN, HOOK]
     assert "HANDLER_MISSING" not in {one.id for one in done.findings}
-    assert removal.remove(host, podman, Options()).changed
-    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    assert removal.remove(installed, podman, Options()).changed
+    assert _files(installed) == before
+
+
+def test_c8_a_dry_run_of_the_hook_finds_what_the_real_call_finds(installed: Host, shim_path: Path) -> None:
+    """The dry run looked for the runtime shim, which a hook does not register: HANDLER_MISSING, and status 1."""
+    options, before = Options(path=str(shim_path), hook=True), _files(installed)
+    would = configure.configure(installed, podman, replace(options, dry_run=True))
+    assert _files(installed) == before
+    done = configure.configure(installed, podman, options)
+    assert _files(installed) != before
+    assert would.after == done.after
+    assert [str(one) for one in would.findings] == [str(one) for one in done.findings]
+    assert {one.id for one in would.findings if one.level == "ERROR"} == set()
+
+
+def test_c8_verify_shows_the_hook(installed: Host, shim_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """RUNTIME and HANDLER are empty with a hook, and nothing else said what was registered."""
+    none = registration.report(installed, podman, "shim", ("", ""), "", "")
+    assert "hook" not in none["registration"]
+    assert "HANDLER_MISSING" in {one["id"] for one in none["findings"]}
+    configure.configure(installed, podman, Options(path=str(shim_path), hook=True))
+    report = registration.report(installed, podman, "shim", ("", ""), "", "")
+    assert report["registration"]["hook"] == HOOK
+    assert "HANDLER_MISSING" not in {one["id"] for one in report["findings"]}
+    registration.show_report(report)
+    assert f"\nHOOK={HOOK}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("dry_run", [True, False], ids=["dry run", "for real"])
+def test_c8_a_hook_in_the_place_of_a_runtime_is_told(installed: Host, shim_path: Path, dry_run: bool) -> None:
+    """The runtime went without a word, and containers that are started with --runtime shim failed."""
+    runtime = Options(path=str(shim_path))
+    configure.configure(installed, podman, runtime)
+    done = configure.configure(installed, podman, replace(runtime, hook=True, dry_run=dry_run))
+    (told,) = [one for one in done.findings if one.id == "RUNTIME_REPLACED"]
+    assert (told.level, told.path) == ("WARNING", DROP_IN)
+    assert told.text == "the runtime shim is no longer registered: the hook takes its place"
+    assert "without --hook" in told.remedy
+    present = podman.read(installed, podman.locate(installed))
+    assert ("shim" in present.runtimes, present.hook) == ((True, "") if dry_run else (False, HOOK))
+    if not dry_run:
+        again = configure.configure(installed, podman, replace(runtime, hook=True))
+        assert "RUNTIME_REPLACED" not in {one.id for one in again.findings}
