@@ -274,6 +274,8 @@ static bool add_annotations(struct question *question, const struct json_tree *t
     for (uint32_t at = tree->values[annotations].first; at; at = tree->values[at].next) {
         const struct json_value *value = &tree->values[at];
         const char *name = tree->text + value->name;
+        if (*name == ' ') /* such as ` cdi.k8s.io/x` */
+            return false;
         if (value->name_size >= prefix && memcmp(name, PREFIX, prefix) == 0) {
             /* a slash behind the prefix: nerdctl 2 copies such labels of an image */
             if (count == MAX_REQUESTS || memchr(name + prefix, '/', value->name_size - prefix))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _IDMAP_OF = {"bind": "idmap", "rbind": "ridmap"}
 _BINDS = frozenset(_IDMAP_OF)
-_NO_FILE_SYSTEM = (None, "", "none", "bind", "rbind")  # types of mounts that name no file system
+_NO_FILE_SYSTEM = ("", "none", "bind", "rbind")  # types of mounts that name no file system
 
 
 def apply(plan: Plan, config: Json) -> Json:
@@ -212,7 +212,7 @@ def lacks_bind(kind: str | None, options: Collection[str]) -> bool:
     No low-level runtime can make such a mount: mount(2) knows no file system of these names (ENODEV). A remount needs
     no file system.
     """
-    return kind in _NO_FILE_SYSTEM and not is_bind(options) and "remount" not in options
+    return (kind or "").casefold() in _NO_FILE_SYSTEM and not is_bind(options) and "remount" not in options
 
 
 def add_hooks(config: Json, hooks: list[Json]) -> None:

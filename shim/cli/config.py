@@ -99,7 +99,8 @@ def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None
         before = _text(path) if path.exists() else ""
         show_diff(diff(before, text, str(path), str(path)))
     elif path.exists() and not force:
-        raise CdiError([Finding("SETTINGS", "it exists; --force replaces it and keeps a copy", path=str(path))])
+        remedy = "add --force, which replaces it and keeps a copy, or compare the two by --dry-run"
+        raise CdiError([Finding("SETTINGS", "it exists and is left as it is", remedy, path=str(path))])
     else:
         if path.exists():
             click.echo(f"{keep_copy(str(path))}: copy of the old file", err=True)

@@ -33,13 +33,21 @@ def file(path: str, counting: set[str]) -> list[Finding]:
 
 
 def misnamed(path: str) -> list[Finding]:
-    """A finding for a file whose name ends in .yml; of a directory, for each such file."""
+    """A finding for a file with an ending that no reader takes (.yml, .JSON); of a directory, one for each."""
     try:
         names = sorted(map(str, Path(path).iterdir())) if Path(path).is_dir() else [path]
     except OSError:  # reported by whoever reads the directory
         return []
     why = "no reader of specs looks at a file with this ending"
-    return [Finding("SPEC_NAME", why, path=name) for name in names if name.endswith(".yml")]
+    return [Finding("SPEC_NAME", why, path=name) for name in names if _looks_like_spec(name) and not _is_named(name)]
+
+
+def _looks_like_spec(name: str) -> bool:
+    return name.casefold().endswith((".json", ".yaml", ".yml"))
+
+
+def _is_named(name: str) -> bool:
+    return name.endswith((".json", ".yaml"))
 
 
 def text(data: bytes, path: str) -> list[Finding]:
@@ -60,7 +68,7 @@ def directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
         text = f"the directory cannot be listed: {reason(error)}"
         return {path: [Finding("SPEC_DIR_UNREADABLE", text, remedies.to_read(error), path=path)]}
     for entry in entries:
-        if entry.name.endswith((".json", ".yaml", ".yml")) and not entry.is_dir():
+        if _looks_like_spec(entry.name) and not entry.is_dir():
             checked[str(entry)] = file(str(entry), counting)
     for finding in conflicts(directories.read((path,)), each=True):
         checked.setdefault(finding.path, []).append(finding)

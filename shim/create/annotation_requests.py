@@ -75,14 +75,13 @@ def near_requests(annotations: Json, requests: Json, prefixes: tuple[str, ...]) 
         key -> a warning.
     """
     folded = tuple(prefix.casefold() for prefix in prefixes)
-    kinds = {prefix.rstrip("/") for prefix in folded}
+    stems = tuple(prefix.rstrip("/") for prefix in folded)
     vendors = {name.partition("/")[0] for value in requests.values() for name in str(value).split(",")}
     findings = {}
     for key, value in annotations.items():
         if key in requests or not isinstance(value, str):
             continue
-        low = key.casefold()
-        if "=" in value and (low in kinds or low.startswith(folded)):
+        if "=" in value and stems and key.strip().casefold().startswith(stems):
             text = f"annotation {quoted(key)} is no request: a key of one begins with {' or '.join(prefixes)}"
         elif _is_name(f"{key}={value}") and key.partition("/")[0] in vendors:
             # podman 4.3 cuts the value of --annotation at its commas

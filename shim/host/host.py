@@ -288,8 +288,9 @@ class Host:
         return sorted(ours, key=lambda one: (one.started, one.pid))
 
     def _is_program(self, path: str) -> bool:
-        real = self.real(path)
-        return real.is_file() and os.access(real, os.X_OK)
+        real = str(self.real(path))
+        # not Path.is_file: a directory of PATH may be closed to this user
+        return os.path.isfile(real) and os.access(real, os.X_OK)
 
 
 def _processes(*, of_every_user: bool) -> Iterator[Daemon]:

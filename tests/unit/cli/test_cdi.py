@@ -244,6 +244,22 @@ def test_d3_a_name_that_ends_in_yml_was_passed_over_without_a_word(shim: Any, tr
     assert "WARNING SPEC_NAME" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["foo.YAML", "foo.JSON", "foo.Yml"])
+def test_d3_an_ending_in_capital_letters_is_none(shim: Any, trusted_path: Path, name: str) -> None:
+    """No reader takes such a file, and neither command had a word on it."""
+    specs = _write(trusted_path, gpu=GPU)
+    (specs / name).write_text(NIC)
+    for command in (("cdi", "list"), ("cdi", "validate", specs), ("cdi", "validate", specs / name)):
+        assert f"WARNING SPEC_NAME: {specs}/{name}: " in shim(*command).stderr
+
+
+def test_d9_validate_of_a_directory_without_a_spec_tells_it(shim: Any, tmp_path: Path) -> None:
+    """It ended without a word, as if all were well."""
+    done = shim("cdi", "validate", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert f"{tmp_path}: no file in it is named like a spec" in done.stderr
+
+
 def test_b23_devices_that_the_same_files_define_are_one_finding(shim: Any, trusted_path: Path) -> None:
     """Two generations of a spec for 8 GPUs gave 34 findings, two for each of 17 names."""
     devices = [{"name": str(name), "containerEdits": {"env": ["A=b"]}} for name in range(17)]

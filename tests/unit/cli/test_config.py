@@ -165,7 +165,7 @@ def test_default_write_leaves_a_file_that_is_there_unless_forced_and_then_keeps_
     _write(file, "[log]\nfile = ''\n").chmod(0o600)
     done = shim("default", "--write")
     assert done.returncode == 1
-    assert "--force" in done.stderr
+    assert "add --force" in done.stderr  # D11: the remedy was to mend the file
     assert file.read_text() == "[log]\nfile = ''\n"
     for old in ("[log]\nfile = ''\n", shim("default").stdout):
         assert shim("default", "--write", "--force").returncode == 0

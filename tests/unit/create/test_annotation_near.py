@@ -16,6 +16,8 @@ ASKS = {"cdi.k8s.io/x": "v.example/gpu=0"}
 NEAR: dict[str, tuple[dict[str, Any], str]] = {
     "no slash": ({"cdi.k8s.io": "v.example/gpu=0"}, "cdi.k8s.io"),
     "capital letters": ({"CDI.k8s.io/x": "v.example/gpu=0"}, "CDI.k8s.io/x"),
+    "another letter in the place of the slash": ({"cdi.k8s.io_x": "v.example/gpu=0"}, "cdi.k8s.io_x"),
+    "a blank in front": ({" cdi.k8s.io/x": "v.example/gpu=0"}, "' cdi.k8s.io/x'"),
     "beside a request": ({**ASKS, "cdi.K8S.io/y": "v.example/gpu=1"}, "cdi.K8S.io/y"),
     "podman cut the value at its comma": ({**ASKS, "v.example/gpu": "1"}, "v.example/gpu=1"),
     "podman cut it, another class of the vendor": ({**ASKS, "v.example/nic": "p0"}, "v.example/nic=p0"),

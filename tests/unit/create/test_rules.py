@@ -103,6 +103,7 @@ BINDS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "neither a type nor options": ({}, ["rbind"]),
     "options that are null": ({"options": None}, ["rbind"]),
     "the type bind alone, as in the CDI README": ({"type": "bind"}, ["rbind"]),
+    "the type bind in capital letters, which is no file system either": ({"type": "Bind"}, ["rbind"]),
     "the type none": ({"type": "none", "options": ["ro"]}, ["ro", "rbind"]),
     "other options": ({"options": ["ro", "nosuid"]}, ["ro", "nosuid", "rbind"]),
 }

@@ -244,3 +244,14 @@ def test_processes_can_be_given() -> None:
     host = Host("/nonexistent", daemons=[newer, older, Daemon(8, ("/usr/bin/y",), 0.0)])
     assert host.daemons("x") == [older, newer], "the oldest first"
     assert [one.option("-c", "--config") for one in (older, newer)] == ["/c", "/d"]
+
+
+def test_c14_a_directory_of_path_that_cannot_be_looked_into_holds_no_program(tmp_path: Path) -> None:
+    """Without root a PATH with a directory closed to the user ended `configure`, naming a file that does not exist."""
+    too_long = "/" + "a" * 5000  # as closed to root as another user's directory is to a user
+    host = Host(environment={"PATH": f"{too_long}:{tmp_path}"})
+    assert host.find("shim-test-nothing") == ""
+    assert host.every("shim-test-nothing") == []
+    assert host.find_in("shim-test-nothing", too_long) == ""
+    shutil.copy("/bin/true", tmp_path / "shim-test-nothing")
+    assert host.find("shim-test-nothing") == str(tmp_path / "shim-test-nothing")

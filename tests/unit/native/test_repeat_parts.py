@@ -167,6 +167,8 @@ LEFT_TO_PYTHON = {
     "mappings of ids": _with("linux", "uidMappings", value=[{"containerID": 0, "hostID": 0, "size": 1}]),
     "a sandbox": _with("annotations", value={**ASKING["annotations"], "io.kubernetes.cri.container-type": "sandbox"}),
     "a prefix in another case": _with("annotations", value={**ASKING["annotations"], "CDI.k8s.io/z": "a/b=c"}),
+    "a prefix behind a blank": _with("annotations", value={**ASKING["annotations"], " cdi.k8s.io/z": "a/b=c"}),
+    "a prefix that goes on": _with("annotations", value={**ASKING["annotations"], "cdi.k8s.io_z": "a/b=c"}),
     "a prefix without a slash": _with("annotations", value={**ASKING["annotations"], "cdi.k8s.io": "a/b=c"}),
     "an annotation of a vendor that is asked for": _with(
         "annotations", value={**ASKING["annotations"], "v.example/gpu": "2"}
