@@ -204,9 +204,9 @@ def validate(paths: tuple[str, ...], form: str) -> None:
         if path == "-":
             checked["-"] = spec_check.text(sys.stdin.buffer.read(), "-")
         elif Path(path).is_dir():
-            found = spec_check.directory(path, counting)
-            checked.update(found)
-            if not found and form == "table":
+            specs = spec_check.directory(path, counting)
+            checked.update(specs)
+            if not specs and form == "table":
                 click.echo(f"{path}: no file in it is named like a spec (*.yaml, *.json)", err=True)
         else:
             checked[path] = spec_check.file(path, counting)

@@ -177,6 +177,12 @@ def impose(resolved: Plan, question: Question, world: World) -> Plan:
 
         imposed = userns.adapt(imposed, question.config, world)
     if refused:
+        try:
+            from shim.create import spec_lines  # late, with the reader of YAML: only what is refused needs it
+
+            spec_lines.add(refused, world)
+        except Exception:  # noqa: S110  # a damaged module: the refusal stands, without lines
+            pass
         raise _refusal(refused)
     return imposed
 

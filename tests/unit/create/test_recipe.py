@@ -55,7 +55,7 @@ ASKED = {
     "a user namespace and a renamed node": {"settings", "specs", "environ", "lstat", "read"},
     "an interface": {"settings", "specs", "environ", "stat", "read"},
     "hooks without root": {"settings", "specs", "environ", "lstat", "stat", "readlink", "read", "access"},
-    "a mount of a path that is missing": {"settings", "specs", "environ", "missing"},
+    "a mount of a path that is missing": {"settings", "specs", "environ", "missing", "read"},
     "a foreign hook": {"settings", "specs", "environ", "lstat", "stat", "readlink", "access"},
 }
 
