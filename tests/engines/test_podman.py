@@ -51,6 +51,7 @@ def test_podmans_own_device_option_gives_the_device_once(
     """podman writes the edits into config.json itself and leaves no trace of the name; hooks must not run twice."""
     device = FakeDevice(sandbox, same_path=podman.rootless)
     device.publish()
+    sandbox.run("rm", "-rf", "/run/shim/answers").ok()
     installation.forget()
     options = [f"--name=own-{len(asked)}", f"--device={NAME}", *asked]
     assert seen(podman.run(*options, script=device.probe).ok()) == WITH

@@ -77,4 +77,5 @@ class Installation:
 
     def starts(self) -> list[str]:
         """The command line of each start of Python since then, without the interpreter."""
-        return self._notes.read_text(encoding="utf-8").splitlines()
+        lines = self._notes.read_text(encoding="utf-8").splitlines()  # a question has several
+        return [line for line in lines if line.startswith("-I -S -B ")]
