@@ -136,10 +136,18 @@ def of_records(host: Host) -> Iterator[Container]:
     """The containers of this machine for which a create left a record, and which the low-level runtime still has."""
     directory = record_files.directory()
     for entry in record_reader.entries(directory):
-        if any(host.exists(state) for state in entry["states"]):
+        if any(_is_seen(host, state) for state in entry["states"]):
             file = f"{directory}/{record_files.key(entry['name'], entry['root'], entry['id'])}"
             end = "let it end, or `shim kill` and `shim delete` it"
             yield Container("", entry["id"], entry["name"], file, end)
+
+
+def _is_seen(host: Host, path: str) -> bool:
+    """Whether something is there; False also in a directory that is closed to this user, such as root's /run/runc."""
+    try:
+        return host.exists(path)
+    except OSError:
+        return False
 
 
 def _launcher(host: Host, program: str) -> str:

@@ -225,3 +225,11 @@ def test_c17_a_line_is_named_once(machine: Machine) -> None:
     (records / "damaged.json").write_text("{")
     found = mentions.of(machine.host, machine.shim)
     assert [(one.path, one.line) for one in found] == [("/etc/docker/daemon.json", 1)]
+
+
+def test_c3_a_record_whose_state_is_closed_to_this_user_stops_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a user without root every command of `runtime` ended with "/run/runc/ID is not accessible to this user"."""
+    closed = "/run/" + "a" * 5000  # the error is another one than for root's directory, and raised in the same place
+    entry = {"states": [closed, "/usr"], "name": "shim", "root": "", "id": "c1"}
+    monkeypatch.setattr(in_use.record_reader, "entries", lambda _: iter([{**entry, "states": [closed]}, entry]))
+    assert [container.id for container in in_use.of_records(Host())] == ["c1"]
