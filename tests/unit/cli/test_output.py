@@ -60,7 +60,7 @@ def test_d11_a_missing_file_was_to_be_checked_for_its_mode(
 ) -> None:
     """The remedies were those of files that are there: check owner and mode, mend the file, make space."""
     (tmp_path / "FILE").write_text("")
-    words = [installed, *command.split()]  # where no other user could have put it, else configure refuses by that
+    words = [str(installed), *command.split()]  # where no other user could have put it, else configure refuses by that
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 1
     assert f"  {remedy}" in done.stdout + done.stderr

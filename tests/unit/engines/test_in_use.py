@@ -231,5 +231,5 @@ def test_c3_a_record_whose_state_is_closed_to_this_user_stops_no_command(monkeyp
     """As a user without root every command of `runtime` ended with "/run/runc/ID is not accessible to this user"."""
     closed = "/run/" + "a" * 5000  # the error is another one than for root's directory, and raised in the same place
     entry = {"states": [closed, "/usr"], "name": "shim", "root": "", "id": "c1"}
-    monkeypatch.setattr(in_use.record_reader, "entries", lambda _: iter([{**entry, "states": [closed]}, entry]))
+    monkeypatch.setattr("shim.create.record_reader.entries", lambda _: iter([{**entry, "states": [closed]}, entry]))
     assert [container.id for container in in_use.of_records(Host())] == ["c1"]
