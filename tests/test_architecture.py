@@ -22,7 +22,8 @@ MAY_IMPORT = {
     "hooks": {"base", "host"},
     "create": {"base", "broken", "cdi", "config", "host", "hooks.core"},
     "engines": {"base", "cdi", "config", "create.record_files", "create.record_reader", "hooks.core", "host"},
-    "cli": {"base", "cdi", "config", "create", "engines", "host", "hooks.core"},
+    "discover": {"base", "cdi", "config", "hooks.core", "host"},
+    "cli": {"base", "cdi", "config", "create", "discover", "engines", "host", "hooks.core"},
 }
 ALWAYS = {""}  # shim itself: the version
 

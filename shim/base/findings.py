@@ -213,6 +213,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "MANIFEST_INVALID": (ERROR, "mend the manifest; `shim runtime class` writes one"),
     "CLASS_ELSEWHERE": (NOTE, "check the RuntimeClass as well: `shim runtime verify --manifest`"),
     "POD_ANNOTATION": (WARNING, "let a device plugin ask, by a resource in the container's limits"),
+    "DISCOVERY_WISH": (ERROR, "`shim cdi generate --help` lists what can be asked for"),
+    "DISCOVERY_NAME": (ERROR, "choose other names with --device-name-strategy, or one of the devices with --device"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 
