@@ -2,7 +2,7 @@
 
     open directories -> resolve names -> plan -> apply
 
-A spec is written (checked first, then renamed into place), and found again by opening its directory:
+`write` checks a spec and renames it into its directory; `open` reads all specs of a directory:
 
 >>> import tempfile
 >>> import shim.cdi as cdi
@@ -18,23 +18,23 @@ A spec is written (checked first, then renamed into place), and found again by o
 ...     directory,
 ... )
 
-Opening reads every spec of the directories, later ones having the higher priority. It never raises for what stands in
-them: a file that is refused has findings, each with its line and a remedy, and the others are served.
+`open` takes several directories, the last with the highest priority. No content of a file makes it raise: a file that
+is refused has findings, each with its line and a remedy, and the other files are served.
 
->>> found = cdi.open([directory])            # by default /etc/cdi and /var/run/cdi
->>> found.devices()
+>>> devices = cdi.open([directory])          # by default /etc/cdi and /var/run/cdi
+>>> devices.devices()
 ['acme.example/gpu=0']
->>> found.findings
+>>> devices.findings
 {}
 
 A plan holds the edits of a request, each with its file. Device nodes are completed from the host here, so that this is
 the last step with I/O. A plan consists of plain values: `to_json` and `from_json` store and restore it.
 
->>> plan = cdi.make_plan(["acme.example/gpu=0"], found)
+>>> plan = cdi.make_plan(["acme.example/gpu=0"], devices)
 >>> [origin["device"] for origin in plan.origins]      # None: the edits that the file has for all its devices
 [None, '0']
 
-Applying it to an OCI config.json gives a new one; what the library does not know in it stays as it is.
+Applying it to an OCI config.json gives a new config; members that the library does not know stay unchanged.
 
 >>> config = cdi.apply(plan, {"ociVersion": "1.2.0", "x-mine": True, "process": {"cwd": "/", "args": ["sh"]}})
 >>> config["process"]["env"]
@@ -42,16 +42,16 @@ Applying it to an OCI config.json gives a new one; what the library does not kno
 >>> config["linux"]["devices"][0]["path"], config["linux"]["devices"][0]["minor"]
 ('/dev/gpu0', 3)
 
-A name that no spec serves raises, with all that could explain it in one line:
+A name that no spec serves raises an error, which names all probable causes in one line:
 
->>> cdi.make_plan(["acme.example/gpu=1"], found)       # doctest: +ELLIPSIS
+>>> cdi.make_plan(["acme.example/gpu=1"], devices)     # doctest: +ELLIPSIS
 Traceback (most recent call last):
 shim.cdi.plan.UnresolvedError: unresolvable device acme.example/gpu=1: ... (nearest: acme.example/gpu=0); searched ...
 >>> cdi.remove("acme.example-gpu", directory)
 True
 
 All errors are CdiError and carry findings. The names below are the public surface; each is documented in its module.
-The package loads a module when its name is first used, because the create path starts here, too. HOT.
+The package loads a module when a name of it is first used, because the create path imports this package, too. HOT.
 """
 
 # No `from __future__ import annotations` here: it would hide the module of that name in this package.

@@ -1,6 +1,6 @@
-"""Advice: what is valid in a spec and will not work everywhere. Cold.
+"""Advice: what is valid in a spec but does not work in every engine or runtime. Cold.
 
-No reader refuses a spec for it, so `parse` does not look for it; `shim cdi validate` warns, with lines.
+No reader refuses a spec for it, so `parse` does not check it; `shim cdi validate` prints warnings with lines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def warnings(data: bytes, path: str = "") -> list[Finding]:
-    """Advice about a valid spec; nothing of one with faults, which have to be mended first.
+    """Warnings about a valid spec; an empty list for a spec with faults, which have to be corrected first.
 
     Arguments:
         data: the text of the spec file.
@@ -29,16 +29,16 @@ def warnings(data: bytes, path: str = "") -> list[Finding]:
     document, faults = examine(data, path)
     if faults:
         return []
-    found = list(_found(document))
-    if not found:
+    warnings = list(_warnings(document))
+    if not warnings:
         return []
     from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec without a warning shall not cost
 
     text_read = Document(data)
-    return [Finding(id, text, path=path, line=text_read.locate(position)) for id, position, text in found]
+    return [Finding(id, text, path=path, line=text_read.locate(position)) for id, position, text in warnings]
 
 
-def _found(document: Json) -> Iterator[tuple[str, Path, str]]:
+def _warnings(document: Json) -> Iterator[tuple[str, Path, str]]:
     """(id, way to the field, text) of each warning."""
     _, klass = split_kind(document["kind"])
     if len(klass) == 1:

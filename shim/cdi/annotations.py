@@ -19,7 +19,7 @@ _INNER = _ENDS | frozenset("_-.")
 
 
 class BadAnnotation(BadName):
-    """An annotation that asks for devices in a form that is not one.
+    """An annotation with the prefix of a request, but not in the form of a request.
 
     Arguments:
         key, value: the annotation.

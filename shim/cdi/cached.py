@@ -1,4 +1,4 @@
-"""The devices of spec directories, from an index where one is kept. Cold: create has its own (shim.create.world)."""
+"""The devices of spec directories, from an index if the caller keeps one. Cold; create has shim.create.world."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def open(
         dirs, trust: as of directories.read.
         index: path of a file that keeps what was read, used and renewed; "" for none. See shim.cdi.index.
 
-    Never raises for what stands in the directories: look at `findings`.
+    No content of the directories makes it raise: look at `findings`.
     """
     if not index:
         return directories.read(dirs, trust)
-    from shim.cdi.index import load  # late, like the next: only for those who keep one
+    from shim.cdi.index import load  # late, like the next: only for callers with an index
     from shim.cdi.index_writer import Inputs, write
 
     loaded = load(index)
-    found = loaded.whole() if loaded else None
-    if found and found.dirs == [clean(directory) for directory in dirs]:
-        return found
+    known = loaded.whole() if loaded else None
+    if known and known.dirs == [clean(directory) for directory in dirs]:
+        return known
     inputs = Inputs()
     scanned = directories.read(dirs, trust, inputs)
     write(index, inputs, trust.places if trust else (), {}, scanned)

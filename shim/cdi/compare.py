@@ -1,7 +1,7 @@
 """Compare: what changes for a container between two sets of specs. Pure.
 
-Meaning counts, not form: files, their names, order of keys and YAML or JSON make no difference. Devices
-are compared by qualified name, as they are served, so that a shadowed definition plays no part. The edits that files
+The content is compared, not its form: files, their names, order of keys and YAML or JSON make no difference. Devices
+are compared by qualified name, as they are served, so a shadowed definition is not compared. The edits that files
 have for all their devices are compared for the kind as a whole.
 """
 
@@ -62,14 +62,14 @@ def compare(old: Directories, new: Directories) -> list[Change]:
     return [change for change in changes if change]
 
 
-def _content(found: Directories) -> dict[str, Json]:
+def _content(directories: Directories) -> dict[str, Json]:
     """Name -> edits of each device, and of each kind for all its devices."""
     content: dict[str, Json] = {}
-    for kind in found.kinds():
-        whole = [spec for spec in found.specs if spec.kind == kind]
+    for kind in directories.kinds():
+        whole = [spec for spec in directories.specs if spec.kind == kind]
         content[kind] = _joined(whole)
-    for name in found.devices():
-        served = found.get(name)
+    for name in directories.devices():
+        served = directories.get(name)
         if served:
             spec, device = served
             content[name] = {**spec.devices[device], **_annotations(_device(spec, device))}
@@ -77,7 +77,7 @@ def _content(found: Directories) -> dict[str, Json]:
 
 
 def _joined(specs: Iterable[Spec]) -> Json:
-    """What specs of a kind hold for all devices, one behind the other, and their versions."""
+    """The edits that the specs of a kind have for all their devices, concatenated, and the versions of the specs."""
     joined: Json = {}
     for spec in specs:
         members = {"cdiVersion": spec.document["cdiVersion"], **spec.edits, **_annotations(spec.document)}
@@ -88,8 +88,8 @@ def _joined(specs: Iterable[Spec]) -> Json:
 
 
 def _device(spec: Spec, name: str) -> Json:
-    found: Json = next(device for device in spec.document["devices"] if device["name"] == name)
-    return found
+    device_entry: Json = next(device for device in spec.document["devices"] if device["name"] == name)
+    return device_entry
 
 
 def _annotations(holder: Json) -> Json:
@@ -104,7 +104,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _without(items: list[Any], others: list[Any]) -> list[Any]:
-    """The items that the others do not have; one that they have fewer times stays in what it is more often."""
+    """The items that the others do not have; an item that they have fewer times is kept as often as they lack it."""
     left = [json.dumps(other, sort_keys=True) for other in others]
     kept = []
     for item in items:

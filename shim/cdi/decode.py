@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
 
 
-MAX_FAULTS = 1000  # that are looked for in one document; the rest is only counted as wrong
+MAX_FAULTS = 1000  # described for one document; of further faults only the existence is noted
 
 
 class Fault:
@@ -34,7 +34,7 @@ class Fault:
         rule: short code, for example "wrong-type".
         text: what is wrong, without the path.
         remedy: what would be right, "" when the text has it.
-        late: the reference does not see it, so it comes behind what the reference reports.
+        late: the reference does not see it, so it comes after what the reference reports.
     """
 
     __slots__ = ("late", "path", "remedy", "rule", "text")
@@ -103,7 +103,7 @@ class Decoder:
         self._json = json
 
     def document(self, value: object) -> dict[str, Any]:
-        """The document that a value stands for; what is wrong is in `faults` and left out of it."""
+        """The document of a value; members that are wrong are listed in `faults` and left out."""
         document = self.record(value, DOCUMENT, None)
         # The reference decodes the members of a mapping in the order of their names.
         self.faults.sort(key=lambda fault: (fault.late, fault.path))
@@ -178,7 +178,7 @@ class Decoder:
             self.fault((position, name), "yaml-syntax", "the name is too long")
 
     def text(self, value: Any, position: Position) -> str:
-        """A text; numbers and booleans become one."""
+        """A text; numbers and booleans are converted to text."""
         if value.__class__ is str:
             return str(value)
         if isinstance(value, (bool, int, float)) and not (self._json and not INT64[0] <= value <= UINT64_MAX):
@@ -191,12 +191,12 @@ _MAX_NAME = 1000  # YAML takes 1024 characters from the first quote to the colon
 
 
 def _text(decoder: Decoder, value: Any, position: Position) -> str | None:
-    """A text; an empty one is absent."""
+    """A text; an empty text counts as absent."""
     return decoder.text(value, position) or None
 
 
 def _texts(decoder: Decoder, value: Any, position: Position) -> list[str] | None:
-    """A list of texts; a null item is an empty one."""
+    """A list of texts; a null item is an empty text."""
     if value.__class__ is not list:
         decoder.wrong(value, "a list of texts", position)
         return None

@@ -1,7 +1,7 @@
 """Deviations: where this library does not do what the CDI reference library does, and why.
 
-One table for the conformance run, which accepts a deviating result only under one of these ids and only when it is
-exactly what the rule says, and for the documentation. Where it is about one file the id is the `rule` of the finding.
+Used by the conformance run, which accepts a deviating result only under an id of this table and only when it is
+exactly what the rule states, and by the documentation. For a deviation about a file the id is its finding's `rule`.
 """
 
 from __future__ import annotations

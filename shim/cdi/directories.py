@@ -1,8 +1,8 @@
-"""Spec directories: which files there are, which device is served by which file, and why a file is not.
+"""Spec directories: which files exist, which file serves which device, and why a file is not used.
 
 HOT. The files of a directory are taken in the order of their names' bytes; a later directory has a higher priority.
-One rule decides which spec serves a device: a file of the highest directory that names it. If one file there names it,
-that file serves it; if several do, none does (a conflict). What stands in lower directories never matters then.
+The highest directory with a file that defines a device decides which spec serves it: if a single file there defines it,
+that file serves it; if several do, none does (a conflict). Definitions in lower directories do not count then.
 
 Nothing in a directory can stop the scan: each file that cannot be used and each directory that cannot be listed gets a
 finding, and the rest is served. The reference library differs in both respects; see the table in `deviations`.
@@ -38,9 +38,9 @@ class Directories:
 
     Attributes:
         dirs: the directories, cleaned as text, lowest priority first.
-        specs: every spec that could be used, in load order; one of a directory given twice appears twice.
+        specs: every spec that could be used, in load order; specs of a directory given twice appear twice.
         findings: path -> what is wrong with it; a refused file, a file with a conflict, or a directory.
-        searched: (directory, "ok" | "missing" | what hinders listing it), one for each of `dirs`.
+        searched: (directory, "ok" | "missing" | why it cannot be listed), for each of `dirs`.
         conflicts: qualified name -> paths of the files of one directory that all define it, in load order.
     """
 
@@ -63,7 +63,7 @@ class Directories:
         return self._served.get(name)
 
     def whole(self) -> Directories:
-        """This: an index gives here what only people and errors ask for (shim.cdi.types.Named)."""
+        """This object. An index returns here the object that also has lists for people and errors (types.Named)."""
         return self
 
     def driver(self, kind: str) -> list[Spec]:
@@ -71,9 +71,9 @@ class Directories:
 
         Their spec-level edits are what a container needs of the driver apart from any device.
         """
-        found = {spec.path: spec for spec in self.specs if spec.kind == kind}
-        highest = parent(next(reversed(found), ""))
-        return [spec for path, spec in found.items() if parent(path) == highest]
+        by_path = {spec.path: spec for spec in self.specs if spec.kind == kind}
+        highest = parent(next(reversed(by_path), ""))
+        return [spec for path, spec in by_path.items() if parent(path) == highest]
 
     def devices(self) -> list[str]:
         """Qualified names of all devices that are served, sorted."""
@@ -94,13 +94,13 @@ class Directories:
     @property
     def shadowed(self) -> list[tuple[str, str, str]]:
         """(qualified name, path that loses, path that serves it), for each definition hidden by a higher directory."""
-        found = []
+        hidden = []
         for name in sorted(self._covered):
             served = self._served.get(name)
             if served:
                 winner = served[0].path
-                found += [(name, loser, winner) for loser in self._covered[name] if loser != winner]
-        return found
+                hidden += [(name, loser, winner) for loser in self._covered[name] if loser != winner]
+        return hidden
 
     def add(self, specs: Sequence[Spec]) -> None:
         """Take in the specs of one more directory, of higher priority than all before.
@@ -172,7 +172,7 @@ class Directories:
         self.add(specs)
 
     def _unlisted(self, directory: str, error: OSError | ValueError) -> None:
-        """A directory that is missing is usual; any other hindrance is a finding; the scan goes on."""
+        """Note that a directory cannot be listed: no finding if it is missing, which is usual. The scan goes on."""
         if isinstance(error, FileNotFoundError):
             self.searched.append((directory, MISSING))
             return
@@ -186,18 +186,18 @@ def read(dirs: Iterable[str] = DEFAULT, trust: Trust | None = None, inputs: Noti
     """The devices that the given directories serve, from the files themselves.
 
     Arguments:
-        dirs: paths, lowest priority first; one that is missing is skipped. A file ending in `.json` or `.yaml` may
-            stand in the place of a directory, and is then the only spec of its priority.
+        dirs: paths, lowest priority first; missing directories are skipped. An entry may also be a file ending in
+                `.json` or `.yaml`, which is then the only spec of its priority.
         trust: judges every directory and file (SPEC_UNTRUSTED); without it everything that can be read counts.
-        inputs: gets each directory and file before it is looked at.
+        inputs: is given each directory and file before it is read.
 
-    Never raises for what stands in the directories: look at `findings`.
+    No content of the directories makes it raise: look at `findings`.
     Source: CDI specification, section on spec directories; files ending in exactly `.json` or `.yaml`, no recursion.
     """
-    found = Directories(dirs)
-    for priority, directory in enumerate(found.dirs):
-        found._read_directory(directory, priority, trust, inputs)
-    return found
+    directories = Directories(dirs)
+    for priority, directory in enumerate(directories.dirs):
+        directories._read_directory(directory, priority, trust, inputs)
+    return directories
 
 
 def _objection(path: str, trust: Trust | None) -> str:
@@ -215,7 +215,7 @@ def _untrusted(path: str, objection: str) -> Finding:
 
 
 def _list(directory: str) -> list[str]:
-    """Paths in `directory` that may be specs, sorted by the bytes of their names; a spec file stands for itself.
+    """Paths in `directory` that may be specs, sorted by the bytes of their names; for a spec file its own path.
 
     Raises OSError.
     """
@@ -239,7 +239,7 @@ def _exists(path: str) -> bool:
 
 
 def _is_directory(entry: posix.DirEntry[str]) -> bool:
-    """Whether the entry itself is a directory; a link to one is not, it is a spec that cannot be read."""
+    """Whether the entry itself is a directory; a link to a directory is a spec that cannot be read."""
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:  # only where the file system does not list types, and the entry is gone or not accessible

@@ -3,7 +3,7 @@
 HOT: imports nothing but the vocabulary of findings. The order is the reference library's: all edits of a plan are
 collected first, then applied kind by kind, as the table KINDS lists them. Each step below is one kind, works on a copy
 of the sections it touches, creates a missing section only when it has something to put there, and leaves every member
-that it does not know. The create path puts steps of its own in the place of some (shim.create.merge).
+that it does not know. The create path replaces some steps by its own (shim.create.merge).
 
 Source: CDI specification, "Container edits"; OCI runtime specification, config.md and config-linux.md.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shim.cdi.plan import Plan
 
     Json = dict[str, Any]  # an object of config.json or of a spec
-    Step = Callable[[Json, list[Any]], None]  # changes a config in place: the sections that it edits become new ones
+    Step = Callable[[Json, list[Any]], None]  # changes a config in place: replaces the sections that it edits by copies
 
 _IDMAP_OF = {"bind": "idmap", "rbind": "ridmap"}
 _BINDS = frozenset(_IDMAP_OF)
@@ -45,19 +45,19 @@ def apply(plan: Plan, config: Json) -> Json:
 
 
 def collect(blocks: list[Json], kind: str) -> list[Any]:
-    """All items of one kind, in the order of the plan; a kind that is no list is an item itself."""
-    found: list[Any] = []
+    """All items of a kind of edit, in the order of the plan; a value that is not a list is an item itself."""
+    items: list[Any] = []
     for block in blocks:
         value = block.get(kind)
         if isinstance(value, list):
-            found += value
+            items += value
         elif value is not None:
-            found.append(value)
-    return found
+            items.append(value)
+    return items
 
 
 def add_env(config: Json, env: list[str]) -> None:
-    """Set variables: one that is there is replaced in place (the last, if it is there twice), others are appended."""
+    """Set variables: an existing variable (the last, if it exists twice) is replaced, others are appended."""
     if not env:
         return
     process = _process(config)
@@ -86,7 +86,7 @@ def add_nodes(config: Json, nodes: list[Json]) -> None:
 
 
 def add_devices(config: Json, devices: list[Json]) -> None:
-    """Add entries of linux.devices, each in place of the first one of the same path."""
+    """Add entries of linux.devices; each replaces the first entry of the same path."""
     if not devices:
         return
     linux = _section(config, "linux", "linux")
@@ -106,7 +106,7 @@ def device(node: Json, owner: tuple[int, int]) -> Json:
 
     Arguments:
         node: a node of the plan, type and numbers filled in.
-        owner: uid and gid of the process; taken when the spec names none, and when they are not root's.
+        owner: uid and gid of the process; used when the spec has none, and when they are not root's.
     """
     entry = {"path": node["path"], "type": node["type"], "major": node.get("major", 0), "minor": node.get("minor", 0)}
     if node.get("fileMode") is not None:
@@ -137,7 +137,7 @@ def cgroup_rule(node: Json) -> Json | None:
 
 
 def add_net_devices(config: Json, net_devices: list[Json]) -> None:
-    """Move network interfaces into the container: one entry for each name on the host, the last one counts."""
+    """Move network interfaces into the container: an entry for each name on the host, the last for a name counts."""
     if not net_devices:
         return
     moved = _section(_section(config, "linux", "linux"), "netDevices", "linux.netDevices")
@@ -153,7 +153,7 @@ def add_mounts(config: Json, mounts: list[Json]) -> None:
 
 
 def put_mounts(config: Json, entries: list[Json]) -> None:
-    """Put entries of mounts in: the first of the same destination goes, the new one comes last; then all are sorted.
+    """Add entries of mounts: the first of the same destination is removed, the new entry appended; then all are sorted.
 
     The sort is by depth, and stable. Without it a mount would hide those of the config that lie below its destination.
     """
@@ -189,7 +189,7 @@ def mount(item: Json, *, userns: bool) -> Json:
 
 
 def idmap_option(item: Json) -> str:
-    """The option by which a mount of a spec is idmapped: "idmap", "ridmap", or "" for none and where it has one."""
+    """The option to add for an idmapped mount: "idmap", "ridmap", or "" when none is needed or the mount has one."""
     options = item.get("options") or ()
     if "idmap" in options or "ridmap" in options:
         return ""
@@ -216,7 +216,7 @@ def lacks_bind(kind: str | None, options: Collection[str]) -> bool:
 
 
 def add_hooks(config: Json, hooks: list[Json]) -> None:
-    """Append hooks to their stages, behind those that are there."""
+    """Append hooks to their stages, after the existing hooks."""
     if not hooks:
         return
     stages = _section(config, "hooks", "hooks")
@@ -243,7 +243,7 @@ def set_intel_rdt(config: Json, sections: list[Json]) -> None:
 
 
 def add_gids(config: Json, gids: list[int]) -> None:
-    """Add supplementary groups; 0 and those that are there already are left out."""
+    """Add supplementary groups; 0 and existing groups are left out."""
     wanted = [gid for gid in gids if gid != 0]
     if not wanted:
         return
@@ -268,7 +268,7 @@ KINDS: dict[str, tuple[Step, tuple[tuple[str, ...], ...]]] = {
 
 
 def _process(config: Json) -> Json:
-    """A copy of the process section; a new one holds what must be there but no program."""
+    """A copy of the process section; a new section has the mandatory members but no program."""
     if config.get("process") is None:
         config["process"] = {"user": {"uid": 0, "gid": 0}, "cwd": ""}
     return _section(config, "process", "process")
@@ -291,14 +291,14 @@ def has_user_namespace(config: Json) -> bool:
 
 
 def _section(parent: Json, member: str, where: str) -> Json:
-    """A copy of the object `member`, put into `parent` in its place; a new one when it is absent or null."""
+    """Replace the object `member` of `parent` by a copy, or by a new object when it is absent or null."""
     section = dict(_object(parent.get(member), where))
     parent[member] = section
     return section
 
 
 def _list(parent: Json, member: str, where: str) -> list[Any]:
-    """A copy of the list `member`, put into `parent` in its place; a new one when it is absent or null."""
+    """Replace the list `member` of `parent` by a copy, or by a new list when it is absent or null."""
     items = list(_array(parent.get(member), where))
     parent[member] = items
     return items
@@ -322,11 +322,11 @@ def without_first(config: Json, member: str, key: str, entries: list[Json]) -> l
 
 
 def _replaced(items: list[Any], key: str, entries: list[Json], *, stay: bool) -> list[Any]:
-    """The items with the entries put in one by one, each in place of the first item with the same text under `key`.
+    """The items with the entries added; each entry replaces the first item with the same text under `key`.
 
-    The first one goes and the entry is appended; if `stay`, and there was a second one, that is replaced by
-    the entry instead. (It is what the reference does to devices and mounts. Indices are looked up, not searched for: a
-    plan may hold thousands.)
+    The first item is removed and the entry appended; if `stay`, and a second item with that text exists, the entry
+    replaces that item instead. (The reference does this with devices and mounts. Indices are looked up, not searched
+    for: a plan may hold thousands.)
     """
     result = list(items)
     indices: dict[object, list[int]] = {}
@@ -364,7 +364,7 @@ def _array(value: object, where: str) -> list[Any]:
 
 
 def _member(item: object, name: str) -> object:
-    """A member of an item that may be no object: the low-level runtime reports that, and here it is no exception."""
+    """A member of an item; None if the item is not an object, which the low-level runtime reports."""
     return item.get(name) if isinstance(item, dict) else None
 
 

@@ -1,4 +1,4 @@
-"""The index: specs and configuration read once, kept under /run/shim, so that a create reads only what it asked for.
+"""The index: specs and configuration, kept under /run/shim, so that a create reads only the devices that it asked for.
 
 HOT: on the warm path it stands in for the directory scan, the spec reader, the TOML reader and trust.
 
@@ -8,11 +8,11 @@ HOT: on the warm path it stands in for the directory scan, the spec reader, the 
     rest       JSON: findings, shadowed devices, conflicts; for people and for errors
     records    JSON: the edits of each device and of each spec
 
-An index counts only while every input is what it was: the identity of each file and directory that was read or missing,
-and owner and mode of each directory on the way to them, since trust hangs on those. Inputs that changed in the last
-100 ms before it was made could change again within one tick of the clock, so then none is written. It is replaced by
-rename, without a lock: several creates may write it at once, and each writes what it saw. Whatever is odd about an
-index (owner, mode, format, version, length, content) means that there is none.
+An index counts only while every input is unchanged: the identity of each file and directory that was read or missing,
+and owner and mode of each directory on the way to them, since trust depends on those. An input that changed less than
+100 ms before could change again within one tick of the clock, so then no index is written. It is replaced by
+rename, without a lock: several creates may write it at the same time, each what it read. An index with an unexpected
+owner, mode, format, version, length or content is ignored.
 
 It is written by shim.cdi.index_writer, and listed for people by shim.cdi.index_lists.
 """
@@ -45,11 +45,11 @@ _GROUP_WRITE = 0o020
 
 
 class DamagedError(ValueError):
-    """The index is not what it was when it was written; the specs have to be read instead."""
+    """The content of the index is damaged; the specs have to be read instead."""
 
 
 class IndexedSpec:
-    """What a plan needs of a spec: its path, its own edits, and the devices that were asked for so far."""
+    """What a plan needs of a spec: its path, its own edits, and the devices that were looked up so far."""
 
     __slots__ = ("devices", "edits", "kind", "path")
 
@@ -64,7 +64,7 @@ class Indexed:
     """The devices of an index, by their names; stands in for Directories.
 
     Attributes:
-        settings: the configuration that goes with them, as it was given to shim.cdi.index_writer.
+        settings: the configuration, as it was given to shim.cdi.index_writer.
         header: the header of the file.
         names: the lines of the devices.
         rest: offset and length of the object that has the rest.
@@ -86,14 +86,14 @@ class Indexed:
             posix.close(fd)
 
     def is_current(self, look: Look) -> bool:
-        """Whether every input is what it was, as `look` answers."""
+        """Whether every input is unchanged, by its present status from `look`."""
         try:
             inputs, ways = self.header["inputs"], self.header["ways"]
             return all(state(path, look) == known for path, known in inputs) and all(
                 way(path, look) == known for path, known in ways
             )
         except (ValueError, KeyError, TypeError):
-            return False  # hostile or torn
+            return False  # hostile or incomplete content
 
     def get(self, name: str) -> tuple[IndexedSpec, str] | None:
         """As Directories.get: the spec that serves the device, with that device in it, and the device's name.
@@ -115,8 +115,8 @@ class Indexed:
         return spec, device
 
     def whole(self) -> IndexLists:
-        """The same with what only people and errors ask for, as Directories has it."""
-        from shim.cdi.index_lists import IndexLists  # late: no create needs it whose names are served
+        """The same with the lists that Directories has for people and errors."""
+        from shim.cdi.index_lists import IndexLists  # late: a create needs it only for an error
 
         return IndexLists(self)
 
@@ -143,20 +143,20 @@ def load(path: str, look: Look = posix) -> Indexed | None:
 
     Arguments:
         path: the file.
-        look: answers what the inputs are now.
+        look: for the present status of the inputs.
     Returns:
-        None when there is no index, or none that counts now.
+        None when there is no index, or when it does not count any more.
     """
     opened = _open(path, look)
     return opened if opened and opened.is_current(look) else None
 
 
 def last_settings(path: str, look: Look = posix) -> Json | None:
-    """The configuration in an index that need not count any more: what counted when the index was made.
+    """The configuration in an index that need not count any more: the settings of the time when it was written.
 
     Arguments:
         path: the file.
-        look: answers whose the directory is.
+        look: for the owner of the directory.
     Returns:
         None when there is no whole index of this version.
     """
@@ -172,7 +172,7 @@ def _open(path: str, look: Look) -> Indexed | None:
     try:
         opened = _read(fd, path, look)
     except (OSError, ValueError, KeyError, TypeError, IndexError):
-        opened = None  # hostile or torn: any of these may come of it
+        opened = None  # hostile or incomplete content can raise any of these
     if opened is None:
         posix.close(fd)
     return opened
@@ -198,7 +198,7 @@ def _read(fd: int, path: str, look: Look) -> Indexed | None:
 
 
 def state(path: str, look: Look = posix) -> list[int] | None:
-    """The identity of a file or directory, which holds as long as its content is the same; None when there is none."""
+    """The identity of a file or directory, which changes when its content changes; None when it cannot be examined."""
     try:
         return list(identity(look.stat(path)))
     except (OSError, ValueError):
@@ -206,7 +206,7 @@ def state(path: str, look: Look = posix) -> list[int] | None:
 
 
 def way(path: str, look: Look = posix) -> list[int] | None:
-    """What a directory above, or a link on the way, is as long as trust in what lies below is the same."""
+    """Identity, mode, owners and access list of a directory or link on the way to an input: trust depends on these."""
     try:
         status = look.lstat(path)
     except (OSError, ValueError):

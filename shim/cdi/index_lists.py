@@ -1,4 +1,4 @@
-"""All that an index holds, for people and for errors; stands in for Directories. Cold."""
+"""All lists of an index, for people and for errors; used instead of Directories. Cold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class IndexLists:
-    """The devices of an index, and what was found with them.
+    """The devices of an index, and the findings, conflicts and shadowed devices of its directories.
 
     Attributes:
         dirs: the spec directories, lowest priority first.
@@ -33,7 +33,7 @@ class IndexLists:
         self.searched: list[tuple[str, str]] = [(path, state) for path, state in index.header["searched"]]
 
     def whole(self) -> IndexLists:
-        """As Directories.whole: this."""
+        """As Directories.whole: this object."""
         return self
 
     def get(self, name: str) -> tuple[ServingSpec, str] | None:

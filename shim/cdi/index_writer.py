@@ -1,4 +1,4 @@
-"""The index is written: by the first create that misses it, and by whoever reads specs with one. Cold.
+"""Writing the index: done by the first create without a valid index, and by cached.open. Cold.
 
 Its form is that of shim.cdi.index.
 """
@@ -33,7 +33,7 @@ class Inputs:
     __slots__ = ("_known", "_look", "_started")
 
     def __init__(self, look: Look = posix) -> None:
-        """Begin; `look` answers what an input is before it is read."""
+        """Begin; `look` is used for the status of an input before it is read."""
         self._look = look
         self._started = time.time_ns()
         self._known: dict[str, list[int] | None] = {}
@@ -43,29 +43,29 @@ class Inputs:
         self._known[path] = state(path, self._look)
 
     def settled(self) -> list[tuple[str, list[int] | None]] | None:
-        """All of them; None when one changed meanwhile, or so shortly before that it could have without a trace."""
+        """All identities; None when an input changed since, or so recently that a further change may not be visible."""
         for path, known in self._known.items():
             if state(path) != known or (known and max(known[3:]) > self._started - _FRESH_NS):
                 return None
         return list(self._known.items())
 
 
-def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, found: Directories) -> bool:
+def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, directories: Directories) -> bool:
     """Write an index; failure is silent, since the next create without an index writes it.
 
     Arguments:
-        path: the file; its directory is made when it is missing, and nothing is written into one that is not ours.
+        path: the file; its directory is created when missing; a directory that is not ours is left alone.
         inputs: noted before the files were read.
-        ways: directories and links on the way to the inputs, as Trust met them.
+        ways: directories and links on the way to the inputs, as Trust checked them.
         settings: the configuration as plain values.
-        found: what the directories serve.
+        directories: the specs and devices that they serve.
     Returns:
         whether it was written.
     """
     settled = inputs.settled()
     if settled is None:
         return False
-    data = _encode(settled, [(path_of, way(path_of)) for path_of in ways], settings, found)
+    data = _encode(settled, [(path_of, way(path_of)) for path_of in ways], settings, directories)
     try:
         if not make_directory(path.rpartition("/")[0]):
             return False
@@ -76,7 +76,7 @@ def write(path: str, inputs: Inputs, ways: Iterable[str], settings: Json, found:
     return True
 
 
-def _encode(inputs: Any, ways: Any, settings: Json, found: Directories) -> bytes:
+def _encode(inputs: Any, ways: Any, settings: Json, directories: Directories) -> bytes:
     records: list[bytes] = []
     end = 0
 
@@ -87,19 +87,19 @@ def _encode(inputs: Any, ways: Any, settings: Json, found: Directories) -> bytes
         start, end = end, end + len(data)
         return start, len(data)
 
-    numbers = {id(spec): number for number, spec in enumerate(found.specs)}
-    specs = [(spec.path, spec.kind, *record(spec.edits)) for spec in found.specs]
+    numbers = {id(spec): number for number, spec in enumerate(directories.specs)}
+    specs = [(spec.path, spec.kind, *record(spec.edits)) for spec in directories.specs]
     lines = []
-    for name in found.devices():
-        spec, device = found.get(name) or (None, "")
+    for name in directories.devices():
+        spec, device = directories.get(name) or (None, "")
         if spec:
             offset, length = record(spec.devices[device])
             lines.append(f"{name}\t{numbers[id(spec)]}\t{offset}\t{length}\n")
     names = "\n".join(("", "".join(lines))).encode("utf-8", "surrogateescape")
     rest_members = {
-        "findings": {path: [finding.to_json() for finding in of_file] for path, of_file in found.findings.items()},
-        "conflicts": found.conflicts,
-        "shadowed": found.shadowed,
+        "findings": {path: [finding.to_json() for finding in those] for path, those in directories.findings.items()},
+        "conflicts": directories.conflicts,
+        "shadowed": directories.shadowed,
     }
     rest = fastjson.dumps(rest_members).encode("ascii")
     header = {
@@ -107,8 +107,8 @@ def _encode(inputs: Any, ways: Any, settings: Json, found: Directories) -> bytes
         "inputs": inputs,
         "ways": ways,
         "settings": settings,
-        "dirs": found.dirs,
-        "searched": found.searched,
+        "dirs": directories.dirs,
+        "searched": directories.searched,
         "specs": specs,
         "size": 0,
     }

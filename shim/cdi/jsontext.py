@@ -1,8 +1,8 @@
-"""JSON text: a spec that is strict JSON, read by the C scanner, 20 times faster than as YAML and without PyYAML.
+"""JSON text: reads a spec that is strict JSON by the C scanner, 20 times faster than as YAML and without PyYAML.
 
-The reference reads every spec as YAML 1.1, JSON or not, so this way may only be taken where both give the same. What
-differs is turned away here and goes to the YAML reader: bytes beyond ASCII, two escapes, long or spread-out keys, tabs
-around the braces. So do equal keys.
+The reference reads every spec as YAML 1.1, JSON or not, so this reader may only be used where both give the same
+result. Text with a possible difference is refused here and read as YAML: bytes beyond ASCII, two escapes, long or
+spread-out keys, tabs around the braces, equal keys.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# What a text must not hold, by a byte that has to be there for it and is quicker to look for: `\/` and surrogate pairs
-# are no YAML escapes, DEL is no YAML character, and a key stands beside its colon.
+# Patterns that a text must not contain, each with a byte of the pattern that is quicker to search: `\/` and surrogate
+# pairs are not YAML escapes, DEL is not a YAML character, and a key and its colon must be adjacent.
 _FOREIGN = (
     (b"\\", (b"\\/", b"\\ud", b"\\uD")),
     (b"\x7f", (b"\x7f",)),
@@ -25,11 +25,11 @@ _FOREIGN = (
 )
 
 
-MAX_NODES = 500_000  # for both readers; behind aliases each counted again. A spec with 1000 devices has 30000
+MAX_NODES = 500_000  # for both readers; nodes behind an alias count each time. A spec with 1000 devices has 30000
 
 
 class NotStrict(Exception):  # noqa: N818 - no error: another reader takes over
-    """The text is not JSON, or JSON that YAML reads otherwise."""
+    """The text is not JSON, or JSON that a YAML reader would read differently."""
 
 
 def load(data: bytes) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def load(data: bytes) -> dict[str, Any]:
             for letters in wrong:
                 if letters in data:
                     raise NotStrict
-    # Each node stands behind one of these, so there are not more of them; the YAML reader counts exactly.
+    # Each node follows any of these characters, so their number is an upper limit; the YAML reader counts exactly.
     if len(data) > MAX_NODES and sum(map(data.count, (b",", b":", b"[", b"{"))) >= MAX_NODES:
         raise NotStrict
     text = data.decode("ascii").strip(" \r\n")
@@ -59,11 +59,11 @@ def load(data: bytes) -> dict[str, Any]:
 
 
 def members(data: bytes) -> int:
-    """How many members the objects of a JSON text that `load` took have at most, together.
+    """An upper limit of the number of members in all objects of a JSON text that `load` accepted.
 
-    A quote before a colon ends the name of a member, as no blank stands there; inside a text a quote has a backslash.
-    A text that holds such a quote, and a colon behind it, is counted in. An object of Python that has fewer members
-    was written with equal names, or has to be read as YAML just in case. Asking the scanner for pairs would take as
-    long as all the rest.
+    A quote directly before a colon ends the name of a member (`load` refuses a blank between them). A text may contain
+    such a pair, too, with a backslash before the quote, and is counted as well. If the decoded objects have fewer
+    members, the text has equal names or such a pair, and is read as YAML. Asking the scanner for pairs instead would
+    take as long as all the rest.
     """
     return data.count(b'":')

@@ -11,7 +11,7 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _DIGITS = frozenset("0123456789")
 _ENDS = _LETTERS | _DIGITS
 _INNER = _ENDS | frozenset("_-.")
-_LONGEST = 100  # letters of a text that a message repeats
+_LONGEST = 100  # letters of a text that a message quotes
 _INNER_DEVICE = _INNER | frozenset(":")
 
 
@@ -20,7 +20,7 @@ class BadName(ValueError):  # noqa: N818 - named after what it is about; every c
 
     Arguments:
         rule: short code of the rule that failed, for example "vendor-first-char" or "missing-vendor".
-        text: one sentence that names the part, the text and what would be right.
+        text: a sentence that names the part, the text and what would be right.
     """
 
     def __init__(self, rule: str, text: str) -> None:
@@ -29,7 +29,7 @@ class BadName(ValueError):  # noqa: N818 - named after what it is about; every c
 
 
 def quoted(text: str) -> str:
-    """A text between quotes, for a message: cut when it is long, so that what follows it is still seen."""
+    """A text in quotes, for a message: cut when it is long, so that the rest of the message stays readable."""
     return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 
@@ -51,7 +51,7 @@ def _check(part: str, text: str, first: frozenset[str], inner: frozenset[str], a
 
 
 def before_last(text: str) -> str:
-    """What stands before the last byte: the reference counts bytes, so a last letter beyond ASCII does, in part."""
+    """The text before the last byte: the reference counts bytes, so it has a part of a last letter beyond ASCII."""
     return text[:-1] if text[-1] < "\x80" or "\udc80" <= text[-1] <= "\udcff" else text
 
 
@@ -71,13 +71,13 @@ def check_device(device: str) -> None:
 
 
 def split_kind(kind: str) -> tuple[str, str]:
-    """Cut a kind at its first slash into (vendor, class), unchecked; vendor is "" when it has not two parts."""
+    """Cut a kind at its first slash into (vendor, class), unchecked; vendor is "" when there are not two parts."""
     vendor, slash, klass = kind.partition("/")
     return (vendor, klass) if vendor and slash and klass else ("", kind)
 
 
 def split_qualified(name: str) -> tuple[str, str, str]:
-    """Cut VENDOR/CLASS=DEVICE into (vendor, class, device), unchecked; ("", "", name) when it has not three parts."""
+    """Cut VENDOR/CLASS=DEVICE into (vendor, class, device), unchecked; ("", "", name) unless it has three parts."""
     kind, equals, device = name.partition("=")
     if kind and equals and device and not name.startswith("/"):
         vendor, klass = split_kind(kind)

@@ -1,14 +1,13 @@
-"""Plan: the names of a request become a plain value: what to inject, and where each edit comes from.
+"""Plan: the edits for the names of a request, as a plain value, each with the file it comes from.
 
-HOT. All that is hard happens here: looking names up, completing device nodes from the host, refusing what cannot work.
-What is left for `edits.apply` needs no host. A plan holds plain JSON values only, so it can be shown, compared,
-recorded and read back.
+HOT. Names are looked up here, device nodes completed from the host, and nodes that cannot work refused; `edits.apply`
+then needs no host. A plan holds plain JSON values only, so it can be shown, compared, recorded and read back.
 
 Two rules for the numbers of device nodes:
 
-    "spec"  the reference library's: what the spec gives is taken, the host fills in what is missing.
+    "spec"  the reference library's: the spec's values are used, missing values come from the host.
     "disk"  the create path's: the node on disk decides, since drivers get other numbers when they are loaded again
-            and specs outlive them; a spec that disagrees is reported (DEVNUM_STALE).
+            while specs still have the old; a spec with other numbers is reported (DEVNUM_STALE).
 
 Source: CDI specification, "OCI Edits" and "deviceNodes"; the reference's rules as the conformance vectors pin them.
 """
@@ -57,7 +56,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, value: Json) -> Plan:
-        """The plan that `to_json` gave. Raises ValueError when the value is none."""
+        """The plan from the value of `to_json`. Raises ValueError for any other value."""
         try:
             origins = [{"spec": o["spec"], "device": o["device"], "edits": dict(o["edits"])} for o in value["origins"]]
             return cls(value["devices"], origins, [from_json(f) for f in value["findings"]])
@@ -70,13 +69,13 @@ class UnresolvedError(CdiError):
 
     Attributes:
         names: the unknown names in the order of the request, repeats kept.
-        findings: one for each unknown name, then the first fault of each file that was refused.
+        findings: of each unknown name, then the first fault of each file that was refused.
 
-    Its text names each device with what is near to it, the directories searched and the files refused.
+    Its text has each name with names near to it, the directories searched and the files refused.
     """
 
     def __init__(self, names: Sequence[str], directories: Named) -> None:
-        # Only a request that fails needs the words, and looking for near names is half the module.
+        # late: only a request that fails needs it
         from shim.cdi import unresolved
 
         self.names = list(names)
@@ -113,9 +112,9 @@ def make(
         names: VENDOR/CLASS=NAME; a repeated name is applied again, as the reference does.
         directories: what `cached.open` or `directories.read` gave.
         numbers: where device numbers come from, "spec" or "disk", see above.
-        lookup: answers what node is at a path of the host.
-        driver_only: those of the names that mean the files of a kind's driver without a device, where no spec serves a
-            device of that name: the spec-level edits of Served.driver. The CDI specification has no such thing; create
+        lookup: returns the node at a path of the host.
+        driver_only: those of the names that ask for the files of a kind's driver without a device (the spec-level edits
+            of Served.driver), unless a spec serves a device of that name. Not part of the CDI specification; create
             needs it for NVIDIA_VISIBLE_DEVICES=none.
 
     Returns the plan. Raises UnresolvedError when any name is not served, NodeError when a device node cannot be used.
@@ -143,7 +142,7 @@ def complete(
     numbers: Literal["spec", "disk"] = SPEC,
     lookup: Lookup = lookup_on_host,
 ) -> Plan:
-    """The plan of what `find` gave, its device nodes completed from the host: the second half of `make`.
+    """The plan of the edits from `find`, its device nodes completed from the host: the second half of `make`.
 
     Arguments: as for `make`. Raises NodeError when a device node cannot be used.
     """
@@ -152,8 +151,8 @@ def complete(
         resolved = dict(edits)
         nodes = edits.get("deviceNodes")
         if nodes:
-            found = [lookup(node.get("hostPath") or node["path"]) for node in nodes]
-            pairs = list(zip(nodes, found, strict=True))
+            hosts = [lookup(node.get("hostPath") or node["path"]) for node in nodes]
+            pairs = list(zip(nodes, hosts, strict=True))
             resolved["deviceNodes"] = [_complete(node, host, spec, numbers) for node, host in pairs]
             if numbers == DISK:
                 plan.findings += [warning for node, host in pairs for warning in _warnings(node, host, spec)]
@@ -168,9 +167,9 @@ def _resolve(
     served: list[tuple[ServingSpec, str | None]] = []
     unknown = []
     for name in names:
-        found = directories.get(name)
-        if found is not None:
-            served.append(found)
+        serving = directories.get(name)
+        if serving is not None:
+            served.append(serving)
             continue
         drivers = directories.whole().driver(name.partition("=")[0]) if name in driver_only else []
         served += [(spec, None) for spec in drivers]
@@ -200,7 +199,7 @@ def _complete(node: Json, host: Node | None, spec: str, numbers: str) -> Json:
 
     Arguments:
         node: of the spec.
-        host: what is on the host at its path.
+        host: the node on the host at its path.
         spec: path of the spec.
         numbers: SPEC or DISK.
     Raises:
@@ -215,13 +214,13 @@ def _complete(node: Json, host: Node | None, spec: str, numbers: str) -> Json:
     else:
         resolved = _by_spec(node, host, spec)
     if resolved.get("major", 0) < 0 or resolved.get("minor", 0) < 0:
-        # In a cgroup rule -1 means every number: one typing error would open all devices of the host.
+        # In a cgroup rule -1 means every number: a typing error would open all devices of the host.
         raise _contradiction(node, spec, "node-negative-number", "has a negative device number")
     return resolved
 
 
 def _warnings(node: Json, host: Node | None, spec: str) -> list[Finding]:
-    """Where a spec and the host differ in a node that can be used: NODE_PHANTOM or DEVNUM_STALE."""
+    """A warning when spec and host differ in a node that can be used: NODE_PHANTOM or DEVNUM_STALE."""
     if host is None or not host[0]:
         return [] if node["type"] == "p" else [_phantom(node, host, spec)]
     kind, major, minor, _, _, _ = host
@@ -233,12 +232,12 @@ def _warnings(node: Json, host: Node | None, spec: str) -> list[Finding]:
 
 
 def _is_full(node: Json) -> bool:
-    """Whether the spec gives all that is needed without the host. Major 0 counts as not given."""
+    """Whether the spec has all values, so that the host is not needed. Major 0 counts as missing."""
     return bool(node.get("type")) and (node.get("major", 0) != 0 or node["type"] == "p")
 
 
 def _by_spec(node: Json, host: Node, spec: str) -> Json:
-    """What the spec gives, completed from the host; a full node takes nothing but a mode, and is not compared."""
+    """The spec's node, completed from the host; a full node gets only a missing mode, and is not compared."""
     kind, major, minor, mode, _, _ = host
     resolved = dict(node)
     if not _is_full(node):
@@ -254,7 +253,7 @@ def _by_spec(node: Json, host: Node, spec: str) -> Json:
 
 
 def _by_disk(node: Json, host: Node, spec: str) -> Json:
-    """The numbers of the node on disk; the type must agree, and "u" is a character device by an older name."""
+    """The numbers of the node on disk; the types must agree, where "u" is an older name of a character device."""
     kind, major, minor, mode, _, _ = host
     given = node.get("type") or kind
     if given != kind and (given, kind) != ("u", "c"):

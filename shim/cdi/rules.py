@@ -1,7 +1,7 @@
-"""Rules: what a decoded document must keep, in the order in which the CDI reference checks.
+"""Rules that a decoded document must satisfy, in the order in which the CDI reference checks them.
 
-The order is that of SPEC.md's reference library: version, vendor, class, edits of the spec, then each device, at last
-whether there is one. Rules that are ours alone are marked `late` and stand in `deviations`.
+That is: version, vendor, class, edits of the spec, then each device, at last whether there is any device. Rules that
+only this library has are marked `late` and listed in `deviations`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Wrong = tuple[Path, str, str, str]  # steps below the item, rule, text, remedy
 
-_OURS = frozenset(("hook-relative",))  # rules that the reference has not
+_OURS = frozenset(("hook-relative",))  # rules that the reference does not have
 HOOK_NAMES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 _NODE_TYPES = frozenset(("", "b", "c", "u", "p"))
 _PERMISSIONS = frozenset("rwm")
@@ -27,7 +27,7 @@ _MAX_CLOS_ID = 4095  # bytes
 
 
 def check(document: dict[str, Any]) -> Iterator[Fault]:
-    """Everything that is wrong with a decoded document, the first fault of the reference first."""
+    """All faults of a decoded document, first the fault that the reference would report."""
     try:
         versions.check(document)
     except versions.BadVersion as bad:

@@ -1,7 +1,7 @@
-"""Scalars: what a number or boolean becomes where a field is text, and which values a field of integers takes.
+"""Scalars: a number or boolean as the text of a text field, and the values that a field of integers accepts.
 
-The reference turns numbers and booleans into text (`name: 0`) but never text into a number, and takes a float for an
-integer when it is whole. Both go through decimal text there, so its digits count, not the exact value. Used by both
+The reference converts numbers and booleans to text (`name: 0`) but never text to a number, and accepts a whole float as
+an integer. Both conversions go through decimal text there, so its digits count, not the exact value. Used by both
 readers, hence without `re`.
 """
 
@@ -15,7 +15,7 @@ UINT64_MAX = 2**64 - 1
 
 
 def text_of(value: bool | int | float) -> str:
-    """The text that a number or boolean becomes where a field is text."""
+    """A number or boolean as the text of a text field."""
     if value is True:
         return "true"
     if value is False:
@@ -25,7 +25,7 @@ def text_of(value: bool | int | float) -> str:
 
 def _float_text(number: float) -> str:
     """The shortest decimal that differs from its neighbours in single precision, with an exponent from a million on."""
-    from struct import error, pack, unpack  # late: only a float where text is wanted pays for it
+    from struct import error, pack, unpack  # late: needed only for a float in a text field
 
     try:
         single: float = unpack("f", pack("f", number))[0]
@@ -46,7 +46,7 @@ def _float_text(number: float) -> str:
 
 
 def whole(value: object, limits: tuple[int, int]) -> int | None:
-    """The integer that a value stands for in a field of integers within limits, or None when it stands for none.
+    """The integer of a value in a field of integers with limits, or None when the field does not accept the value.
 
     `432.0` and `4.32e2` are integers; `432.5`, `"432"` and `true` are not.
     """
@@ -58,7 +58,7 @@ def whole(value: object, limits: tuple[int, int]) -> int | None:
 
 
 def _whole_float(number: float, *, signed: bool) -> int | None:
-    # From 1e21 on the reference writes an exponent, which its integers have not; nor is "-0" an unsigned integer.
+    # From 1e21 on the reference writes an exponent, which its integers do not accept; nor is "-0" an unsigned integer.
     if not number.is_integer() or abs(number) >= 1e21 or (not signed and math.copysign(1, number) < 0):
         return None
     mantissa, _, exponent = repr(number).partition("e")

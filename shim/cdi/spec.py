@@ -1,12 +1,12 @@
-"""Spec files: text in, a checked document out, or every fault at once.
+"""Spec files: reads a text into a checked document, or reports all its faults.
 
     text -> plain values -> document -> Spec
          jsontext         decode      rules
          yamltext
 
-Strict JSON takes the fast way; anything else, and any text with a fault, is read as YAML, which has lines. The rules
-and their order are those of the reference library (the first finding is its error); where we refuse more, `deviations`
-says why. Limits: 4 MiB of text, 1000 levels, 500000 nodes.
+Strict JSON is read by jsontext, which is faster; other text, and any text with a fault, by yamltext, which has lines.
+The rules and their order are those of the reference library (the first finding is its error); `deviations` has the
+reasons for further rules. Limits: 4 MiB of text, 1000 levels, 500000 nodes.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 MAX_SIZE = 4 * 1024 * 1024  # bytes; a spec with 1000 devices has 0.6 MiB
 _S_IFMT, _S_IFREG, _S_IFCHR = 0o170000, 0o100000, 0o020000
 _NULL_DEVICE = posix.makedev(1, 3)
-_MAX_FINDINGS = 100  # for one file; more are not read
+_MAX_FINDINGS = 100  # for a file; nobody reads more
 
 
 class SpecError(CdiError):
-    """A spec file that is refused. `findings` holds every fault, the one that the reference reports first."""
+    """A spec file that is refused. `findings` holds every fault, first the fault that the reference would report."""
 
 
 class Spec:
-    """A spec file that was read and found right.
+    """A spec file that was read, without faults.
 
     Attributes:
-        path: the file, "" when it is none.
-        priority: index of its directory in the list of directories; the higher wins.
-        document: the decoded document, canonical: known members in the order of the specification, none that is empty.
+        path: the file, "" for a text that is not from a file.
+        priority: index of its directory in the list of directories; the highest counts.
+        document: the decoded document, canonical: known members in the order of the specification, no empty members.
         kind, vendor, klass: VENDOR/CLASS and its parts.
         devices: name -> containerEdits, in the order of the file.
         edits: the edits that go with every device.
@@ -84,12 +84,12 @@ def read(path: str, priority: int = 0) -> Spec:
 
 
 def faults(data: bytes, path: str = "") -> list[Finding]:
-    """Everything that is wrong with the text of a spec file; empty exactly when parse takes it."""
+    """All faults of the text of a spec file; empty exactly when `parse` accepts it."""
     return _listed(examine(data, path)[1])
 
 
 def is_mask(path: str) -> bool:
-    """Whether a path leads to /dev/null, which no trust is needed for: it holds nothing."""
+    """Whether a path leads to /dev/null, which needs no trust since it has no content."""
     try:
         status = posix.stat(path)
     except OSError:
@@ -106,13 +106,13 @@ def read_bytes(path: str) -> bytes:
         SpecError: it cannot be opened or read, is no regular file, or is too large.
     """
     try:
-        # Looked at before it is opened: opening a device can start it, a watchdog for example.
+        # stat before open: opening a device can start it, a watchdog for example.
         status = posix.stat(path)
         if status.st_rdev == _NULL_DEVICE and status.st_mode & _S_IFMT == _S_IFCHR:
             return b""  # a link to /dev/null masks a file, as usual
         if status.st_mode & _S_IFMT != _S_IFREG:
             raise _unreadable(path, "is no regular file")
-        # O_NONBLOCK: opening a pipe returns at once, should one have replaced the file.
+        # O_NONBLOCK: if a pipe has replaced the file since, opening it does not block.
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(path, "cannot be opened", error) from None
@@ -147,7 +147,7 @@ def _unreadable(path: str, text: str, error: OSError | ValueError | None = None)
 
 
 def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]:
-    """The decoded document that a text holds, and what is wrong with it.
+    """The decoded document of a text, and its findings.
 
     With findings the document may lack something; without any, `canonical` makes it what Spec holds.
     """
@@ -163,7 +163,7 @@ def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]
         document = decoder.document(value)
         if not decoder.faults and decoder.members == jsontext.members(data) and next(check(document), None) is None:
             return document, []
-    # As YAML, which gives the same for JSON, and has lines.
+    # As YAML, which gives the same result for JSON, and has lines.
     from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec shall not cost
 
     text_read = Document(data)
@@ -174,14 +174,14 @@ def examine(data: bytes, path: str = "") -> tuple[dict[str, Any], list[Finding]]
     if text_read.value is None:
         return {}, [*first, _of_text("no-data", "there is no document in it", path, 0), *behind]
     document, wrong = _judge(text_read.value)
-    found = [(fault.late, _of_field(fault, text_read, path)) for fault in wrong]
-    first += [finding for late, finding in found if not late]
-    last = [finding for late, finding in found if late]
+    findings = [(fault.late, _of_field(fault, text_read, path)) for fault in wrong]
+    first += [finding for late, finding in findings if not late]
+    last = [finding for late, finding in findings if late]
     return document, first + last + behind
 
 
 def canonical(document: dict[str, Any]) -> dict[str, Any]:
-    """A decoded document without the lists of schemata that are empty: they mattered for the version only."""
+    """A decoded document without empty lists of schemata: these are needed only to check the version."""
     for edits in (document["containerEdits"], *(device["containerEdits"] for device in document["devices"])):
         if edits.get("intelRdt", {}).get("schemata") == []:
             del edits["intelRdt"]["schemata"]
@@ -189,7 +189,7 @@ def canonical(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _judge(value: object) -> tuple[dict[str, Any], list[Fault]]:
-    """Decode and check; a rule is not held against what could not be decoded."""
+    """Decode and check; rules are not applied to parts that could not be decoded."""
     decoder = Decoder()
     document = decoder.document(value)
     wrong = decoder.faults
@@ -208,7 +208,7 @@ def _folded(path: Path) -> Path:
 
 
 def _touches(path: Path, undecoded: set[Path], around: set[Path]) -> bool:
-    """Whether what could not be decoded is at this path, inside it or around it."""
+    """Whether a part that could not be decoded is at this path, inside it or around it."""
     return path in around or any(path[:length] in undecoded for length in range(len(path) + 1))
 
 

@@ -1,8 +1,8 @@
-"""Spec files are written whole or not at all, and only when a reader would take them.
+"""Writing spec files: whole or not at all, and only documents that a reader accepts.
 
-The text is read back by our own reader before anything touches the disk, so a spec that is written is a spec that is
-served. It is replaced by shim.base.files: its temporary file, in the same directory, has no spec suffix, so no reader
-takes it up. A link in the place of the file is replaced, never followed.
+The text is read back by our own reader before anything is written to disk, so a spec that was written can be served.
+shim.base.files replaces the file: its temporary file, in the same directory, has no spec suffix, so no reader takes it
+for a spec. If the path is a link, the link is replaced, never followed.
 
 Source: CDI specification, "CDI JSON specification" (file names, suffixes); the reference's WriteSpec and RemoveSpec.
 """
@@ -40,9 +40,9 @@ _SUFFIX = {"yaml": ".yaml", "json": ".json"}
 _MODE = 0o644
 _DIRECTORY_MODE = 0o755
 
-# Letters that JSON may hold as they are, and YAML may not.
+# Letters that are allowed unescaped in JSON but not in YAML.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-# Text that every YAML reader, of 1.1 or 1.2, takes for text; all other text is quoted.
+# Plain words that every YAML reader, of 1.1 or 1.2, reads as text; all other text is quoted.
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./=+-]*", re.ASCII)
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
@@ -54,17 +54,17 @@ def write(
     format: Literal["yaml", "json"] | None = None,
     transient_id: str | None = None,
 ) -> str:
-    """Write a spec into a spec directory, in place of the file of the same name.
+    """Write a spec into a spec directory; a file of the same name is replaced.
 
     Arguments:
         document: the spec, as plain values.
-        directory: it is made (0755) when only its last part is missing.
+        directory: it is created (0755) when only its last part is missing.
         name: file name; without `.yaml` or `.json` the suffix is added. Without a name it is VENDOR-CLASS.
         format: "yaml" or "json"; if not given the name's suffix decides, else it is YAML.
-        transient_id: for a spec that lives as long as one container: the name becomes VENDOR-CLASS_ID.
+        transient_id: for a spec that exists as long as a container: the name becomes VENDOR-CLASS_ID.
 
-    Returns the path. A new file has mode 0644, one that is replaced keeps its mode and owner.
-    Raises SpecError when no reader would take the document, CdiError for names and for what the system refuses.
+    Returns the path. A new file has mode 0644, a replaced file keeps its mode and owner.
+    Raises SpecError for a document that readers refuse, CdiError for names and for errors of the system.
     """
     data, spec = _text(document, _format_of(name, format))
     if name is None:
@@ -87,7 +87,8 @@ def remove(name: str, directory: str) -> bool:
         name: file name; without `.yaml` or `.json` it is NAME.yaml, as in `write`.
         directory: the spec directory.
 
-    Returns whether there was one; a missing file or directory is no error. Raises CdiError for names and refusals.
+    Returns whether the file existed; a missing file or directory is no error. Raises CdiError for names and for errors
+    of the system.
     """
     name = _checked_name(_with_suffix(name, "yaml"))
     directory = clean(directory)
@@ -102,15 +103,15 @@ def remove(name: str, directory: str) -> bool:
 
 
 def encode(document: Mapping[str, Any], format: Literal["yaml", "json"] = "yaml") -> bytes:
-    """The text of a spec as `write` would write it. Raises SpecError when no reader would take the document."""
+    """The text of a spec as `write` would write it. Raises SpecError for a document that readers refuse."""
     return _text(document, format)[0]
 
 
 def _text(document: Mapping[str, Any], format: str) -> tuple[bytes, reader.Spec]:
-    """Encode, and read back: what is read from the file must be what was given."""
+    """Encode, and read back: the result must be equal to the document."""
     try:
         plain = _UNPRINTABLE.sub(
-            lambda found: f"\\u{ord(found[0]):04x}",
+            lambda match: f"\\u{ord(match[0]):04x}",
             json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False),
         ).encode()
         data = plain + b"\n" if format == "json" else _yaml(document)
@@ -131,7 +132,7 @@ def _text(document: Mapping[str, Any], format: str) -> tuple[bytes, reader.Spec]
 
 
 def _yaml(document: Mapping[str, Any]) -> bytes:
-    """YAML that reads the same everywhere: words that some reader takes for numbers or booleans are quoted."""
+    """YAML with the same meaning for all readers: words that a reader could read as numbers or booleans are quoted."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -170,7 +171,7 @@ def _own_name(spec: reader.Spec, transient_id: str | None) -> str:
 
 
 def _checked_name(name: str) -> str:
-    """The name, if it is one file of the directory and nothing else. Raises CdiError (SPEC_TARGET)."""
+    """The name, if it is a file name without a directory. Raises CdiError (SPEC_TARGET)."""
     if name.startswith("."):
         wrong = "begins with a dot"
     elif "/" in name:
@@ -185,7 +186,7 @@ def _checked_name(name: str) -> str:
 
 
 def _make_directory(directory: str) -> None:
-    """Make the last part of the path if it is missing, with mode 0755 whatever the umask is: specs are public."""
+    """Create the last part of the path if it is missing, with mode 0755 whatever the umask is: specs are public."""
     try:
         os.mkdir(directory, _DIRECTORY_MODE)
     except FileExistsError:
@@ -195,7 +196,7 @@ def _make_directory(directory: str) -> None:
 
 @contextmanager
 def _refusals(path: str, done: str) -> Iterator[None]:
-    """What the system refuses inside the block becomes a CdiError with what was not done, why, and the remedy."""
+    """Turn an OSError in the block into a CdiError with what was not done, the reason and the remedy."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Types that only a type checker reads: what a plan needs, be it read from directories or from the index.
+"""Types for type checkers alone: what a plan needs, read from directories or from the index.
 
 Never imported when the program runs, since `typing` costs 12 ms.
 """
@@ -28,7 +28,7 @@ class ServingSpec(Protocol):
 
 
 class Noting(Protocol):
-    """Takes the identity of each file and directory before it is read (shim.cdi.index_writer.Inputs)."""
+    """Notes the identity of each file and directory before it is read (shim.cdi.index_writer.Inputs)."""
 
     def note(self, path: str) -> None:
         """A path that will be read next, or that is missing."""
@@ -47,7 +47,7 @@ class IndexFile(Protocol):
 
     @property
     def rest(self) -> tuple[int, int]:
-        """Offset and length of the object that has the rest."""
+        """Offset and length of the object with findings, conflicts and shadowed devices."""
 
     def get(self, name: str) -> tuple[ServingSpec, str] | None:
         """The spec that serves a device, and the device's name."""
@@ -66,7 +66,7 @@ class Named(Protocol):
         """The spec that serves a device, and the device's name in it."""
 
     def whole(self) -> Served:
-        """The same with what only people and errors ask for."""
+        """The same with the lists for people and errors."""
 
 
 class Served(Named, Protocol):
@@ -78,22 +78,22 @@ class Served(Named, Protocol):
 
     @property
     def searched(self) -> list[tuple[str, str]]:
-        """(directory, "ok" or what hinders)."""
+        """(directory, "ok", "missing" or why it cannot be listed)."""
 
     @property
     def findings(self) -> dict[str, list[Finding]]:
-        """Path -> what is wrong with it."""
+        """Path -> its findings."""
 
     @property
     def conflicts(self) -> dict[str, list[str]]:
-        """Qualified name -> files of one directory that all define it."""
+        """Qualified name -> files of a directory that all define it."""
 
     @property
     def shadowed(self) -> list[tuple[str, str, str]]:
         """(qualified name, path that loses, path that serves it)."""
 
     def driver(self, kind: str) -> Sequence[ServingSpec]:
-        """The specs of the kind in the highest directory that has any: whose own edits are the driver's files."""
+        """The specs of the kind in the highest directory that has any; their own edits are the driver's files."""
 
     def devices(self) -> list[str]:
         """All qualified names, sorted."""

@@ -1,8 +1,8 @@
-"""The text for names that no spec serves: what is wrong with each, which names are near, where was searched. Cold.
+"""The error for names that no spec serves: the fault of each, near names, and the directories searched. Cold.
 
-"unresolvable device" and nothing else is the complaint most often filed against CDI. The cause is nearly always one of
-four: a mistyped name, a file that was refused, a directory that was not searched, two files with one device. So the
-text says all four, in one line, since engines show one line.
+"unresolvable device" and nothing else is the complaint most often filed against CDI. There are four usual causes: a
+mistyped name, a file that was refused, a directory that was not searched, two files with the same device. So the text
+has information about all four, in one line, since engines show one line.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from shim.cdi.types import Served
 
-_NEAR = 3  # names offered for one that is unknown
+_NEAR = 3  # near names shown for an unknown name
 _REFUSED = 8  # files named in the text; the findings hold all
-_LISTED = 3  # devices of one conflict in the text
+_LISTED = 3  # devices of a conflict in the text
 _NAMES = 8  # unknown names in the text, as above
 _LETTERS = 200_000  # of device names that are compared, for all unknown names together: a fifth of a second
 _LONGEST = 256  # of a text that is compared
@@ -29,9 +29,9 @@ _SAME = 50  # devices of the same name that are compared by their kind
 
 
 def findings(names: Sequence[str], directories: Served) -> list[Finding]:
-    """One finding for each distinct name: its syntax, or nothing of that name; one for all that the same files define.
+    """A finding for each distinct name: wrong syntax, or unknown; names that the same files define share a finding.
 
-    Near names are looked for only for those that the text will hold.
+    Near names are searched only for the names that the text has.
     """
     groups: dict[tuple[str, ...], list[str]] = {}  # paths in conflict, or a name -> names
     for name in dict.fromkeys(names):
@@ -60,7 +60,7 @@ def _conflict(names: Sequence[str], paths: Sequence[str]) -> Finding:
 
 
 def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Served) -> str:
-    """All in one line: the names, the directories searched, the files refused with line and reason."""
+    """The error in one line: the names, the directories searched, the files refused with line and reason."""
     parts = [str(finding) for finding in unknown[:_NAMES]]
     if len(unknown) > _NAMES:
         parts.append(f"and {len(unknown) - _NAMES} more names")
@@ -75,8 +75,8 @@ def text(unknown: Sequence[Finding], refused: Sequence[Finding], directories: Se
 
 
 def refused(findings: dict[str, list[Finding]]) -> list[Finding]:
-    """The first fault of each file that could not be used, by path; conflicts and directories are not meant."""
-    files = [found[0] for _, found in sorted(findings.items())]
+    """The first fault of each file that could not be used, by path; without conflicts and directories."""
+    files = [of_path[0] for _, of_path in sorted(findings.items())]
     return [finding for finding in files if finding.id not in ("SPEC_CONFLICT", "SPEC_DIR_UNREADABLE")]
 
 
@@ -101,15 +101,14 @@ def _hint(name: str, directories: Served, letters: int) -> str:
 def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[str]:
     """The three devices whose names need the fewest changes to become `name`: of its kind, if there are any.
 
-    A name without "=" is compared with the part behind "=" too, since people leave the kind out. The one name of which
-    this is the beginning comes first, and the device of that name of another kind is offered, too. What has hardly a
-    letter in common is not near: no index is to a UUID.
+    A name without "=" is also compared with the part behind "=", since people leave the kind out. If exactly one device
+    begins with the name, it comes first; a device of that name of another kind is added. Names with hardly a letter in
+    common are not near, such as an index and a UUID.
 
     Arguments:
         name: what was asked for.
         devices: all qualified names.
-        letters: how many of their letters are compared; the names behind these are left out. This must end soon,
-            whatever is asked for.
+        letters: how many of their letters are compared; further names are left out, which limits the time.
     """
     if len(name) > _LONGEST:
         return []
@@ -129,13 +128,13 @@ def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[
         letters -= min(len(candidate) - cut, _LONGEST)
         if letters < 0:
             break
-        compared.append((changes(candidate), len(compared), candidate))  # equally near ones stay in their order
-    found = [candidate for apart, _, candidate in sorted(compared) if apart <= max(_FEW, len(device))][:_NEAR]
+        compared.append((changes(candidate), len(compared), candidate))  # equally near names keep their order
+    near = [candidate for apart, _, candidate in sorted(compared) if apart <= max(_FEW, len(device))][:_NEAR]
     begun = [candidate for _, _, candidate in compared if device and candidate.startswith(device, cut)]
     if len(begun) == 1:
-        found = [*begun, *(candidate for candidate in found if candidate not in begun)][:_NEAR]
+        near = [*begun, *(candidate for candidate in near if candidate not in begun)][:_NEAR]
     if same_kind:
         elsewhere = [candidate for candidate in devices if candidate.endswith(f"={device}")][:_SAME]
         elsewhere.sort(key=lambda candidate: distance(kind, candidate.partition("=")[0][:_LONGEST]))
-        found = found[: _NEAR - 1] + elsewhere[:1] if elsewhere else found
-    return found
+        near = near[: _NEAR - 1] + elsewhere[:1] if elsewhere else near
+    return near

@@ -1,9 +1,8 @@
-"""Versions: which document versions exist, and which one a document needs at least.
+"""Versions: which versions of documents exist, and the lowest version that a document needs.
 
 A document names the version of the CDI specification that it is written for (`cdiVersion`). It is refused when the
-version is not in the list, or lower than the features that it uses ask for: a runtime of that version would drop them
-without a word. There are no patch releases. Imports only names: the reader
-runs it for every document.
+version is not in the list, or lower than its features need: a runtime of that version would ignore these without a
+message. There are no patch releases. Imports only names: the reader runs it for every document.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 KNOWN = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 CURRENT = KNOWN[-1]
-LOWEST = "0.3.0"  # what a document needs that uses nothing newer; 0.1.0 and 0.2.0 are known, yet always too low
+LOWEST = "0.3.0"  # needed by a document without newer features; 0.1.0 and 0.2.0 are known, yet always too low
 _RANK = {version: rank for rank, version in enumerate(KNOWN)}
 
 
@@ -26,9 +25,9 @@ class BadVersion(ValueError):  # noqa: N818 - beside BadName
 
     Arguments:
         rule: "unknown-version" or "version-too-low".
-        text: one sentence with the reason.
+        text: a sentence with the reason.
         remedy: what to write instead.
-        needs: the lowest version that would do, "" when the version is unknown.
+        needs: the lowest sufficient version, "" when the version is unknown.
     """
 
     def __init__(self, rule: str, text: str, remedy: str, needs: str = "") -> None:
@@ -79,7 +78,7 @@ def check(document: Mapping[str, Any]) -> None:
 
 
 def _features(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(version, field path) of everything in the document that came after LOWEST."""
+    """(version, field path) of every feature of the document that is newer than LOWEST."""
     if "." in (document.get("kind") or "").partition("/")[2]:
         yield "0.6.0", "the dot in the class of kind"
     if document.get("annotations"):

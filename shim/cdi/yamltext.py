@@ -1,12 +1,12 @@
-"""YAML text: the first document of a text as plain values, read as strictly as the CDI reference reads it.
+"""YAML text: reads the first document of a text into plain values, as strictly as the CDI reference.
 
-Works on the events of libyaml, not on PyYAML's loaders: those keep the last of several equal keys, know other words,
-refuse a second anchor of one name, and recurse. Here
+It uses the events of libyaml, not PyYAML's loaders: these keep the last of several equal keys, resolve other words,
+refuse a second anchor of the same name, and recurse. Here
 * a plain word is resolved by the reference's table (no base 60, dates stay text, `0o17` and `1e3` are numbers);
-* a key that stands twice in a mapping, also through a merge (`<<`), is a fault, and keys become text;
-* an alias is the same value again, so it costs nothing here; what it would cost expanded is counted and capped;
-* nothing recurses, and nesting is limited.
-Every fault is collected with its line; only broken syntax ends the reading. `locate` finds the line of a field later.
+* a key that occurs twice in a mapping, also through a merge (`<<`), is a fault, and keys become text;
+* an alias is a reference to the value, so it costs nothing here; the expanded size is counted and limited;
+* no function recurses, and nesting is limited.
+All faults are collected with their lines; only a syntax error ends the reading. `locate` returns the line of a field.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
 }
 _NUMBER_FIRST = frozenset("+-.0123456789")
-_NO_TEXT_FIRST = _NUMBER_FIRST | {word[:1] for word in _WORDS}  # how a word that is no text can start
+_NO_TEXT_FIRST = _NUMBER_FIRST | {word[:1] for word in _WORDS}  # first letters of words that are not text
 _INTEGER = re.compile(r"([-+]?)(?:0([bB][01]+|[oO][0-7]+|[xX][0-9a-fA-F]+|[0-7]+)|(0|[1-9][0-9]*))").fullmatch
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?").fullmatch
 _DOT_FLOAT = re.compile(r"\.[0-9](?:_?[0-9])*(?:[eE][-+]?[0-9](?:_?[0-9])*)?").fullmatch
@@ -55,11 +55,11 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{
 _BASES = {"b": 2, "o": 8, "x": 16}
 
 _TAG = "tag:yaml.org,2002:"
-# What a word must be resolved to under a tag; other tags make text of anything.
+# The type that a word must have under a tag; under other tags every word is text.
 _TAGGED: dict[str, type | None] = {"bool": bool, "int": int, "float": float, "null": type(None), "timestamp": str}
 LATE = 9
-_MERGE = object()  # stands for the key `<<` until its value is there
-_DROP = object()  # stands for a key that is none
+_MERGE = object()  # the key `<<`, until its value was read
+_DROP = object()  # a key that is a fault
 _ESCAPED_SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/").search
 
 
@@ -68,10 +68,10 @@ class YamlFault(Exception):  # noqa: N818 - becomes a Finding
 
     Arguments:
         rule: "yaml-syntax", "yaml-alias-bomb", "too-many-nodes", "bad-map-key", "duplicate-key" or "trailing-text".
-        text: what is wrong, one clause.
+        text: what is wrong, a clause.
         line: counted from 1.
-        order: when the reference comes to see it: 0 syntax, tags and keys that are collections, 1 equal keys,
-            2 keys that are no text, LATE never.
+        order: in which of its steps the reference reports it: 0 syntax, tags and keys that are collections, 1 equal
+            keys, 2 keys that are not text, LATE never.
     """
 
     def __init__(self, rule: str, text: str, line: int, order: int = 0) -> None:
@@ -83,12 +83,12 @@ class YamlFault(Exception):  # noqa: N818 - becomes a Finding
 
     @property
     def late(self) -> bool:
-        """The reference does not see it."""
+        """Whether the reference does not report it."""
         return self.order == LATE
 
 
 def resolve(word: str) -> bool | int | float | str | None:
-    """What a plain word, without quotes and tag, means."""
+    """The value of a plain word, which has no quotes and no tag."""
     first = word[:1]
     if first not in _NO_TEXT_FIRST:
         return word
@@ -107,28 +107,28 @@ def resolve(word: str) -> bool | int | float | str | None:
         number = -number if sign == "-" else number
         if INT64[0] <= number <= (INT64[1] if sign else UINT64_MAX):
             return number
-    # An integer that no 64 bits hold, and one like 0888 that is not octal, is silently a decimal.
+    # An integer beyond 64 bits, or with a leading 0 that is not octal (0888), is read as a decimal without a message.
     return _decimal(plain, word) if _FLOAT(plain) else word
 
 
 def _digits(digits: str, base: int) -> int:
-    # Python refuses to convert very long decimals; any number beyond 64 bits will do for those.
+    # Python refuses to convert very long decimals; any number beyond 64 bits stands for these.
     return int(digits, base) if len(digits) <= 80 else UINT64_MAX + 1
 
 
 def _decimal(plain: str, word: str = "") -> float | str:
     number = float(plain)
-    return number if abs(number) != float("inf") else word or plain  # what overflows is no number
+    return number if abs(number) != float("inf") else word or plain  # a float that overflows is not a number
 
 
 class Document:
     """The first document of a YAML text.
 
     Attributes:
-        value: dict, list, str, bool, int, float or None; keys are text. None when there is no document. Equal to what
-            the text says only without faults, but whole enough to look for further faults unless `broken`.
-        faults: what was refused, in the order in which the reference comes to see it.
-        broken: the syntax is; the value ends somewhere.
+        value: dict, list, str, bool, int, float or None; keys are text. None when there is no document. With
+            faults it differs from the text, but further checks may use it unless `broken`.
+        faults: what was refused, in the order in which the reference reports it.
+        broken: there is a syntax error, and the value is incomplete.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -137,9 +137,9 @@ class Document:
         self.broken = False
         self._line = 1
         self._lines: dict[tuple[int, str | int], int] = {}  # by id of the container, and key or index
-        self._containers: list[Any] = []  # kept, so that an id stays one
-        self._mark = ""  # the letter that stands for U+FEFF, if there is one inside the text
-        self._source = ""  # the text, if it holds something that may be an escaped slash
+        self._containers: list[Any] = []  # kept, so that no id is used again
+        self._mark = ""  # the letter that replaces U+FEFF, if the text has it after its first character
+        self._source = ""  # the text, if it may have an escaped slash
         try:
             self._read(self._utf8(data))
         except YamlFault as fault:
@@ -151,16 +151,16 @@ class Document:
         self.faults.sort(key=lambda fault: fault.order)
 
     def locate(self, path: tuple[str | int, ...]) -> int:
-        """The line, counted from 1, of a field; of what is around it when it is not there."""
+        """The line, counted from 1, of a field; of the mapping or list around it when the field is missing."""
         container, line = self.value, self._line
         for wanted in path:
             step = wanted
             if container.__class__ is dict and wanted not in container:
                 step = next((key for key in container if fold(key) == fold(str(wanted))), wanted)
-            found = self._lines.get((id(container), step))
-            if found is None:
+            line_of_step = self._lines.get((id(container), step))
+            if line_of_step is None:
                 break
-            container, line = container[step], found
+            container, line = container[step], line_of_step
         return line
 
     def _fault(self, rule: str, text: str, event: Any, order: int = 0) -> None:
@@ -178,7 +178,7 @@ class Document:
             raise YamlFault("yaml-syntax", f"broken UTF-16: {error}", 1) from None
         data = data.removeprefix(b"\xef\xbb\xbf")
         if b"\xef\xbb\xbf" in data:
-            # libyaml skips the mark at the start of any line, the reference takes it as a letter: let one stand for it.
+            # libyaml skips the mark at the start of any line, the reference reads it as a letter: replaced
             self._mark = next(letter for letter in map(chr, range(0xE000, 0xF8FF)) if letter.encode() not in data)
             data = data.replace(b"\xef\xbb\xbf", self._mark.encode())
         if b"\\/" in data:
@@ -197,12 +197,12 @@ class Document:
         self._build(next_event)
         end = next_event()
         try:
-            while next_event().__class__ is not StreamEndEvent:  # the start of one more document
+            while next_event().__class__ is not StreamEndEvent:  # the start of a further document
                 node = next_event()
                 if node.__class__ is not ScalarEvent or node.value or not node.implicit[0] or node.tag or node.anchor:
                     self._trailing(node.start_mark.line + 1)
                     return
-                next_event()  # its end: an empty document behind a last "---" holds nothing that could be lost
+                next_event()  # its end: an empty document behind a last "---" has no content that could be lost
         except YAMLError as error:
             self._trailing(_syntax(error, end.end_mark.line + 1).line)
 
@@ -211,7 +211,7 @@ class Document:
         self.faults.append(YamlFault("trailing-text", text, line, LATE))
 
     def _build(self, next_event: Callable[[], Any]) -> None:
-        """Put the values of the document together, with a stack of the open containers instead of recursion."""
+        """Build the values of the document, with a stack of the open containers instead of recursion."""
         lines = self._lines
         stack: list[tuple[Any, Any, int | None]] = []
         container: Any = None  # the innermost open container,
@@ -289,7 +289,7 @@ class Document:
                 pending = None
 
     def _key(self, event: Any, value: Any, container: dict[str, Any]) -> Any:
-        """What a node means as a key: text, _MERGE, or _DROP when it is a fault."""
+        """The key of a node: text, _MERGE, or _DROP for a fault."""
         line = event.start_mark.line + 1
         if not isinstance(value, str):
             if isinstance(value, (dict, list)):
@@ -312,7 +312,7 @@ class Document:
         self._fault("duplicate-key", f"key {quoted(key)} stands twice in one mapping, first on line {first}", event, 1)
 
     def _merge(self, event: Any, container: dict[str, Any], value: Any) -> None:
-        """Bring what `<<` names into a mapping. Unlike elsewhere in YAML nothing may override anything."""
+        """Add the members of the mapping that `<<` names. Unlike in other YAML readers, no key may override another."""
         for merged in value if isinstance(value, list) else [value]:
             if not isinstance(merged, dict):
                 self._fault("yaml-syntax", "a merge (<<) takes a mapping or a list of mappings", event)
