@@ -1,6 +1,7 @@
-"""The keys of the configuration file: one table, and what each may say. Cold.
+"""The keys of the configuration file and their values, in a table. Cold.
 
-Reading, `shim config show|default`, the hint for a misspelt key and the test of docs/configuration.md all go by KEYS.
+KEYS is used by the reader, `shim config show|default`, the hint for a misspelt key and the test of
+docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ class Key:
     """A key of the configuration file.
 
     Attributes:
-        name: with its table, for example "cdi.spec-dirs".
+        name: table and key, for example "cdi.spec-dirs".
         attribute: the member of Settings that holds its value.
-        form: what it may say, in words.
+        form: a description of the values that it may have.
         meaning: one sentence.
     """
 
@@ -34,7 +35,7 @@ class Key:
         self._read = read
 
     def read(self, value: Any) -> Any:
-        """The value as Settings holds it. Raises ValueError with one clause: what it must be instead."""
+        """The value as Settings holds it. Raises ValueError, whose text is a clause: what the value must be instead."""
         return self._read(value)
 
 
@@ -45,11 +46,11 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _directories(value: Any) -> tuple[str, ...]:
-    found = _texts(value)
-    for item in found:
+    paths = _texts(value)
+    for item in paths:
         if not item.startswith("/"):
             raise ValueError(f"must hold absolute paths, {item} is none")
-    return found
+    return paths
 
 
 def _kind(value: Any) -> str:
@@ -65,7 +66,7 @@ def _kind(value: Any) -> str:
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
-    """A reader of a value that is one of these words."""
+    """A reader of a value that is any of these words."""
     quoted = [f'"{word}"' for word in words]
 
     def read(value: Any) -> str:

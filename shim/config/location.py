@@ -8,7 +8,7 @@ The first of these that exists counts, alone:
     /etc/shim/config.toml
     /etc/nvidia-container-runtime/config.toml     of NVIDIA's toolkit: only its explicit lines about sources
 
-How a file is read stands in shim.config.reader, which is loaded only where there is one.
+shim.config.reader reads the file; it is loaded only when a file exists.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ VENDOR_FILE = "/etc/nvidia-container-runtime/config.toml"
 
 
 def candidates(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> tuple[str, ...]:
-    """The paths whose existence decides which file counts, in order: an index of settings depends on each of them.
+    """The paths that may be the configuration, in order: an index depends on the existence of each of them.
 
     Arguments:
         environ: the environment as bytes, for tests; the process's own when not given.
-        look: answers what lies at a path.
+        look: its `stat` is used; module posix by default.
     """
     variables = posix.environ if environ is None else environ
     named = _text(variables.get(b"SHIM_CONFIG"))
@@ -45,7 +45,7 @@ def candidates(environ: dict[bytes, bytes] | None = None, look: Look = posix) ->
 
 
 def own_file(environ: dict[bytes, bytes] | None = None) -> str:
-    """Where the file of a user without root is, or would be; "" for the host's root.
+    """The path of the configuration of a user without root, which may be missing; "" for the host's root.
 
     Arguments: as for `candidates`.
     """
@@ -68,12 +68,12 @@ def find(environ: dict[bytes, bytes] | None = None, look: Look = posix) -> str:
 
 
 def load(path: str = "", trust: Trust | None = None, look: Look = posix) -> Settings:
-    """The settings that count here.
+    """The settings of this machine and user.
 
     Arguments:
         path: the file; by default that of find().
-        trust: judges the file; by default for whoever we are.
-        look: answers what lies at a path, where no file is given.
+        trust: checks the file; by default for the user of this process.
+        look: its `stat` is used when no file is given; module posix by default.
     Raises:
         CdiError: SETTINGS or SETTINGS_UNTRUSTED; see shim.config.reader.read.
     """
@@ -87,12 +87,12 @@ def load(path: str = "", trust: Trust | None = None, look: Look = posix) -> Sett
 
 
 def index_path(path: str, look: Look = posix) -> str:
-    """The index that belongs to a configuration; "" where there is no directory for one.
+    """The path of the index that belongs to a configuration; "" when there is no directory for it.
 
     Arguments:
-        path: the first of the configuration files that may count, whether or not it exists. Whether one behind it does
-            is a matter of the index's inputs, so that two paths of one short name cost time only.
-        look: answers what lies at a path.
+        path: the first of `candidates`, whether or not it exists. The index has all of them among its inputs, so two
+            paths of the same short name cost only time.
+        look: its `stat` is used; module posix by default.
     """
     directory = identity.run_dir(look=look)
     if not directory:
@@ -117,5 +117,5 @@ def _exists(path: str, look: Look) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True  # it cannot be seen, so its content is unknown: reading it gives the reason
+        return True  # it may exist: reading it then reports the error
     return True

@@ -1,12 +1,12 @@
 """Configuration files: reading them, and deciding whether they count. Cold: loaded only where there is one.
 
-A file counts only if trusted (shim.host.trust). One that is not, that cannot be read or that holds nonsense is an
-error, not a reason to take the defaults: they could allow what the file forbids. Create lets that error stop only a
-container that asks for a device.
+A file counts only if trusted (shim.host.trust). A file that is not trusted, cannot be read or has invalid values is an
+error, not a reason to use the defaults: they could allow what the file forbids. In a create that error stops only
+containers that ask for a device.
 
-The file of NVIDIA's toolkit is read for its explicit values alone, so that a machine which changes over gets no
-request that it did not hear before: its defaults, which believe every image, do not count, only the lines that are
-there; and as in that program only the first source that asks is heard. Everything else in it is that program's affair.
+The file of NVIDIA's toolkit is read for its explicit values alone, so that a machine which changes over to shim accepts
+no request that it did not accept before: the toolkit's defaults, which accept requests of every image, do not count,
+only lines that are in the file; and as in the toolkit only the first source that asks counts. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 MAX_SIZE = 1024 * 1024
-_SHORTEST = 3  # letters: so short a word is near to everything
+_SHORTEST = 3  # letters: a shorter word is near to everything
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
 _VENDOR_ENDING = "/nvidia-container-runtime/config.toml"
 
 
 class ConfigurationError(CdiError):
-    """A configuration file does not count.
+    """A configuration file that is refused.
 
     Attributes:
-        settings: what its good values say; None where the file cannot be read or is not trusted.
+        settings: from its valid values; None when the file cannot be read or is not trusted.
     """
 
     settings: Settings | None = None
@@ -77,11 +77,11 @@ def read(path: str, trust: Trust | None = None) -> Configuration:
     """Read a configuration file.
 
     Arguments:
-        path: the file, absolute. One called nvidia-container-runtime/config.toml is taken as NVIDIA's.
-        trust: judges the file; by default for whoever we are.
+        path: the file, absolute. A file called nvidia-container-runtime/config.toml is read as NVIDIA's.
+        trust: checks the file; by default for the user of this process.
     Raises:
         ConfigurationError: SETTINGS_UNTRUSTED; SETTINGS for a file that is missing, cannot be read, is no TOML, or
-            holds values that cannot be meant, all of these at once.
+            has invalid values, with a finding for each of them.
     """
     if not path.startswith("/"):
         raise _error(path, "the path of the configuration file must be absolute")
@@ -90,7 +90,7 @@ def read(path: str, trust: Trust | None = None) -> Configuration:
 
 
 def parse(path: str, text: str) -> Configuration:
-    """The settings in the text of a configuration file, whoever wrote it.
+    """The settings in the text of a configuration file, without a check of its owner.
 
     Arguments:
         path: the file, by which NVIDIA's is recognised; for findings.
@@ -102,20 +102,19 @@ def parse(path: str, text: str) -> Configuration:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise _error(path, f"it is not valid TOML: {error}", _line_of(error)) from None
-    found = Configuration(path)
-    faults = list(
-        _take_vendor(found, document, text) if path.endswith(_VENDOR_ENDING) else _take(found, document, text)
-    )
+    configuration = Configuration(path)
+    take = _take_vendor if path.endswith(_VENDOR_ENDING) else _take
+    faults = list(take(configuration, document, text))
     if faults:
         refusal = ConfigurationError(faults)
-        refusal.settings = found.settings
+        refusal.settings = configuration.settings
         raise refusal
-    return found
+    return configuration
 
 
 def _check_trust(path: str, trust: Trust | None) -> None:
     if trust is None:
-        from shim.host.trust import Trust  # late: reached by nothing else where there is no file
+        from shim.host.trust import Trust  # late: not needed when there is no file
 
         trust = Trust()
     try:
@@ -129,9 +128,9 @@ def _check_trust(path: str, trust: Trust | None) -> None:
 
 
 def read_text(path: str) -> str:
-    """The content of a configuration file, whoever can write it. Raises CdiError: SETTINGS."""
+    """The content of a configuration file, without a check of its owner. Raises CdiError: SETTINGS."""
     try:
-        # O_NONBLOCK: a FIFO in its place must not hold the engine up
+        # O_NONBLOCK: a FIFO instead of the file must not block the engine
         fd = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC | posix.O_NOCTTY)
         try:
             status = posix.fstat(fd)
@@ -148,35 +147,35 @@ def read_text(path: str) -> str:
         raise _unreadable(path, error) from None
 
 
-def _take(found: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:
-    """Take in a file of ours; the faults of its values. Keys that mean nothing become warnings of the settings."""
+def _take(configuration: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:
+    """Take in a file of ours; yields the faults of its values. Unknown keys become warnings of the settings."""
     known = {key.name: key for key in KEYS}
     tables = {name.partition(".")[0] for name in known}
     for top, members in document.items():
         if top not in tables:
-            found.settings.warnings.append(_unknown(found, top, known, text))
+            configuration.settings.warnings.append(_unknown(configuration, top, known, text))
         elif not isinstance(members, dict):
-            yield _fault(found.settings.path, text, top, "must be a table")
+            yield _fault(configuration.settings.path, text, top, "must be a table")
         else:
             for member, value in members.items():
                 name = f"{top}.{member}"
                 if name not in known:
-                    found.settings.warnings.append(_unknown(found, name, known, text))
+                    configuration.settings.warnings.append(_unknown(configuration, name, known, text))
                     continue
                 try:
-                    found.take(name, known[name].read(value))
+                    configuration.take(name, known[name].read(value))
                 except ValueError as error:
-                    yield _fault(found.settings.path, text, name, str(error))
+                    yield _fault(configuration.settings.path, text, name, str(error))
 
 
-def _unknown(found: Configuration, name: str, known: dict[str, Key], text: str) -> Finding:
+def _unknown(configuration: Configuration, name: str, known: dict[str, Key], text: str) -> Finding:
     hint = f"; did you mean {near}?" if (near := _nearest(name, known)) else ""
     message = f"the key {names.quoted(name)[1:-1]} means nothing here{hint}"
-    return Finding("SETTINGS_UNKNOWN_KEY", message, path=found.settings.path, line=_line(text, name))
+    return Finding("SETTINGS_UNKNOWN_KEY", message, path=configuration.settings.path, line=_line(text, name))
 
 
 def _nearest(name: str, known: dict[str, Key]) -> str:
-    """The key that was probably meant: that of the same name in another table, else the one of the nearest letters."""
+    """The key that was probably meant: of that name in another table, else with the nearest spelling."""
     last = name.rpartition(".")[2]
     elsewhere = [key for key in known if key.rpartition(".")[2] == last]
     tables = dict.fromkeys(key.partition(".")[0] for key in known)
@@ -195,21 +194,22 @@ _MOUNTS = "accept-nvidia-visible-devices-as-volume-mounts"
 _SWARM = "swarm-resource"
 
 
-def _take_vendor(found: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:
-    """Take the explicit values of a file of NVIDIA's toolkit; the faults of those lines.
+def _take_vendor(configuration: Configuration, document: dict[str, Any], text: str) -> Iterator[Finding]:
+    """Take the explicit values of a file of NVIDIA's toolkit; yields the faults of those lines.
 
-    accept-…-envvar-when-unprivileged: true hears every container, false those with CAP_SYS_ADMIN. The other accept
-    line, for mounts, has no rule about privileges. swarm-resource only ever makes that program hear less.
+    accept-…-envvar-when-unprivileged: with true requests of every container count, with false of those with
+    CAP_SYS_ADMIN. The other accept line, for mounts, has no rule about privileges. swarm-resource can only reduce what
+    the toolkit accepts.
     """
     known = {key.name: key for key in KEYS}
-    path = found.settings.path
+    path = configuration.settings.path
     table: Any = document
     for part in ("nvidia-container-runtime", "modes", "cdi"):
         table = table.get(part, {}) if isinstance(table, dict) else {}
     for theirs, ours in _SHARED.items():
         if isinstance(table, dict) and theirs in table:
             try:
-                found.take(ours, known[ours].read(table[theirs]))
+                configuration.take(ours, known[ours].read(table[theirs]))
             except ValueError as error:
                 yield _fault(path, text, theirs, str(error))
     for theirs, ours, meant in (
@@ -218,17 +218,17 @@ def _take_vendor(found: Configuration, document: dict[str, Any], text: str) -> I
     ):
         if theirs in document:
             if isinstance(document[theirs], bool):
-                found.take(ours, meant[document[theirs]])
+                configuration.take(ours, meant[document[theirs]])
             else:
                 yield _fault(path, text, theirs, "must be true or false")
-    kind = found.settings.default_kind
-    found.take("sources.variables", {"NVIDIA_VISIBLE_DEVICES": kind})
-    found.take("sources.merge", False)
+    kind = configuration.settings.default_kind
+    configuration.take("sources.variables", {"NVIDIA_VISIBLE_DEVICES": kind})
+    configuration.take("sources.merge", False)
     swarm = document.get(_SWARM, "")
     if not isinstance(swarm, str):
         yield _fault(path, text, _SWARM, "must be a text")
     elif swarm:
-        found.take("sources.swarm-variables", {name.strip(): kind for name in swarm.split(",") if name.strip()})
+        configuration.take("sources.swarm-variables", {name.strip(): kind for name in swarm.split(",") if name.strip()})
 
 
 def _fault(path: str, text: str, name: str, what: str) -> Finding:
@@ -236,7 +236,7 @@ def _fault(path: str, text: str, name: str, what: str) -> Finding:
 
 
 def _line(text: str, name: str) -> int:
-    """Where a key stands: the first line that begins with it, or with a table of its name; 0 when none does."""
+    """The number of the first line that begins with a key, or with a table of its name; 0 when none does."""
     last = name.rpartition(".")[2]
     for number, line in enumerate(text.splitlines(), 1):
         left = line.partition("=")[0].strip(" \t[]")

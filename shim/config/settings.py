@@ -1,7 +1,7 @@
 """Settings: the configuration as a plain value. HOT.
 
-Everything has a default, so a machine needs no file. Which file counts is decided in shim.config.location; what it may
-say stands in shim.config.keys.
+Every setting has a default, so a machine needs no file. shim.config.location decides which file counts,
+shim.config.keys lists the keys of a file.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# Whose word counts in a source that an image can write to
+# Which containers a source that an image can write to counts for
 OFF = "off"
 PRIVILEGED = "privileged"  # containers with CAP_SYS_ADMIN in the bounding set
 ANY = "any"  # every container
 
-# What becomes of annotations that podman may have taken from an image; ANY: they count
-REFUSE = "refuse"  # a container with one that asks is not started
+# What happens to annotations that podman may have copied from an image; ANY: they count
+REFUSE = "refuse"  # a container with such a request is not started
 IGNORE = "ignore"  # they do not count
 
-# Whose hooks create does itself
-AUTO = "auto"  # those of shim, where the root could not be written any more when they run
+# Which hooks create does itself
+AUTO = "auto"  # hooks of shim, for containers whose root is read-only when hooks run
 OURS = "ours"
-KNOWN = "known"  # those of VENDOR_PROGRAMS, too
+KNOWN = "known"  # hooks of VENDOR_PROGRAMS, too
 
-VENDOR_PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")  # last parts of the paths of hook programs whose work shim knows
+VENDOR_PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")  # file names of hook programs whose work shim knows
 
 MOUNTS_BELOW = "/var/run/nvidia-container-devices"
 
@@ -40,18 +40,18 @@ class Settings:
     Attributes:
         path: the file that was read, "" when there is none.
         spec_dirs: spec directories, the most important last.
-        annotation_prefixes: annotation keys that begin so are requests; none: annotations are no source.
+        annotation_prefixes: annotation keys that begin with any of them are requests; (): annotations are no source.
         default_kind: VENDOR/CLASS of a bare device name.
-        environment: OFF, PRIVILEGED or ANY: whose variables are requests.
-        mounts: OFF, PRIVILEGED or ANY: whose mounts below MOUNTS_BELOW are requests.
+        environment: OFF, PRIVILEGED or ANY: the containers whose variables are requests.
+        mounts: OFF, PRIVILEGED or ANY: the containers whose mounts below MOUNTS_BELOW are requests.
         pod_annotations: OFF or ANY: whether annotations of a Pod are requests of its containers (CRI-O).
-        podman_annotations: REFUSE, IGNORE or ANY: what becomes of annotations that an image may have written (podman).
+        podman_annotations: REFUSE, IGNORE or ANY: what happens to annotations that an image may have written (podman).
         merge: whether all sources count; else only the first that asks, in the order of shim.create.image_requests.
         variables: name -> kind of the devices that its value names.
-        swarm_variables: name -> kind; where one of them is set, `variables` of that kind do not count.
-        fold: OFF, AUTO, OURS or KNOWN: whose hooks create does itself (shim.create.fold).
+        swarm_variables: name -> kind; when any of them is set, `variables` of that kind do not count.
+        fold: OFF, AUTO, OURS or KNOWN: which hooks create does itself (shim.create.fold).
         log_file: "" for no log, None for the usual path of this user (shim.create.log).
-        warnings: findings about keys that mean nothing.
+        warnings: findings about unknown keys.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Settings:
         self.warnings: list[Finding] = []
 
     def needles(self) -> tuple[str, ...]:
-        """Texts of which at least one stands in each config.json that asks for a device."""
+        """Texts: each config.json that asks for a device has at least one of them."""
         needles = list(self.annotation_prefixes)
         if self.environment != OFF:
             needles += [*self.variables, *self.swarm_variables]
@@ -104,14 +104,14 @@ class Settings:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Settings:
-        """The settings that `to_json` gave. Raises ValueError when the value is none."""
+        """The settings from the value of `to_json`. Raises ValueError for any other value."""
         try:
             settings = cls()
             for name in cls.__slots__:
                 setattr(settings, name, value[name])
             settings.spec_dirs = tuple(value["spec_dirs"])
             settings.annotation_prefixes = tuple(value["annotation_prefixes"])
-            settings.warnings = [finding_from_json(one) for one in value["warnings"]]
+            settings.warnings = [finding_from_json(warning) for warning in value["warnings"]]
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"these are no settings: {error!r}") from error
         return settings
