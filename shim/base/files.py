@@ -85,21 +85,21 @@ def status(path: str | Path) -> os.stat_result | None:
         ValueError: it is no regular file (NOT_REGULAR).
     """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ValueError(NOT_REGULAR)
-    return found
+    return status
 
 
 def _regular(path: str | Path) -> os.stat_result | None:
     """The status of a regular file, None for anything else: a link is replaced, a directory refuses that itself."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return None
-    return found if stat.S_ISREG(found.st_mode) else None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def sync(directory: Path) -> None:

@@ -273,10 +273,10 @@ class Finding:
     def to_json(self) -> dict[str, object]:
         """The finding as plain values, members without content left out."""
         members = {"id": self.id, "level": self.level, "rule": self.rule, "path": self.path, "line": self.line}
-        found: dict[str, object] = {name: value for name, value in members.items() if value}
-        found["text"] = self.text
-        found["remedy"] = self.remedy
-        return found
+        plain: dict[str, object] = {name: value for name, value in members.items() if value}
+        plain["text"] = self.text
+        plain["remedy"] = self.remedy
+        return plain
 
 
 def from_json(value: dict[str, Any]) -> Finding:

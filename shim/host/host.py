@@ -186,9 +186,9 @@ class Host:
     def glob(self, pattern: str) -> list[str]:
         """The files that a pattern with * ? [ in its parts matches, sorted; a path without those matches itself."""
         top = Path(self.root)
-        found = {"/" + str(path.relative_to(top)) for path in top.glob(pattern.lstrip("/")) if path.is_file()}
-        found |= {path for path in self._files if fnmatch.fnmatchcase(path, pattern)}
-        return sorted(path for path in found if self.exists(path) and path.count("/") == pattern.count("/"))
+        paths = {"/" + str(path.relative_to(top)) for path in top.glob(pattern.lstrip("/")) if path.is_file()}
+        paths |= {path for path in self._files if fnmatch.fnmatchcase(path, pattern)}
+        return sorted(path for path in paths if self.exists(path) and path.count("/") == pattern.count("/"))
 
     def modified(self, path: str) -> float:
         """When a file was changed last, in seconds since 1970; 0.0 when it is missing."""
@@ -220,12 +220,12 @@ class Host:
     def every(self, name: str) -> list[str]:
         """The programs of this name in the launcher's six directories, then in our own PATH; each file once."""
         directories = dict.fromkeys([*PROGRAM_DIRECTORIES, *self.environment.get("PATH", "").split(":")])
-        found: dict[tuple[int, int], str] = {}
+        paths: dict[tuple[int, int], str] = {}
         for path in (f"{directory}/{name}" for directory in directories if directory.startswith("/")):
             status = self.status(path) if self._is_program(path) else None
             if status:
-                found.setdefault((status.st_dev, status.st_ino), path)
-        return list(found.values())
+                paths.setdefault((status.st_dev, status.st_ino), path)
+        return list(paths.values())
 
     def find(self, *names: str, path: str = "") -> str:
         """The first program of these names.
@@ -271,8 +271,8 @@ class Host:
 
     def version(self, program: str) -> tuple[int, ...]:
         """The version that `PROGRAM --version` names first, also as v1.6.20, (1, 6, 20) for instance; () for none."""
-        found = re.search(r"(?<![\w.])v?(\d+(?:\.\d+)+)", self.ask(program, "--version") or "") if program else None
-        return tuple(int(number) for number in found[1].split(".")) if found else ()
+        match = re.search(r"(?<![\w.])v?(\d+(?:\.\d+)+)", self.ask(program, "--version") or "") if program else None
+        return tuple(int(number) for number in match[1].split(".")) if match else ()
 
     def daemons(self, name: str, *, of_every_user: bool = False) -> list[Daemon]:
         """The processes whose program has this name, the oldest first.
@@ -284,8 +284,8 @@ class Host:
         """
         is_real = self._daemons is None and self.root == "/"
         every = list(_processes(of_every_user=of_every_user)) if is_real else self._daemons or ()
-        ours = [one for one in every if one.argv and Path(one.argv[0]).name == name]
-        return sorted(ours, key=lambda one: (one.started, one.pid))
+        ours = [daemon for daemon in every if daemon.argv and Path(daemon.argv[0]).name == name]
+        return sorted(ours, key=lambda daemon: (daemon.started, daemon.pid))
 
     def _is_program(self, path: str) -> bool:
         real = str(self.real(path))
