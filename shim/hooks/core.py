@@ -215,8 +215,8 @@ def _sources(pairs: list[tuple[str, str]] | None) -> tuple[Any, list[Any]]:
     """An array of struct ld_source, and the strings that it points to, which must live as long."""
     words = [(_bytes(path), _bytes(source)) for path, source in pairs or []]
     array = ffi.new("struct ld_source[]", len(words))
-    for place, (path, source) in zip(array, words, strict=True):
-        place.path, place.source = path, source
+    for entry, (path, source) in zip(array, words, strict=True):
+        entry.path, entry.source = path, source
     return array, words
 
 

@@ -215,19 +215,19 @@ def detach(devices: dict[str, str], host: Namespace, container: Namespace | None
 def _fetch(loan: Loan, host: Namespace, container: Namespace, findings: list[Finding]) -> bool:
     """Get an interface out of the container's namespace. False when it is neither there nor on the host."""
     tag = TAG + loan.host
-    found = _named(container.interfaces(), tag)
-    if found and _is(loan, found) and loan.index in {0, found.index}:
+    borrowed = _named(container.interfaces(), tag)
+    if borrowed and _is(loan, borrowed) and loan.index in {0, borrowed.index}:
         try:
-            for name in found.altnames:
+            for name in borrowed.altnames:
                 if name != tag:  # the container may have made them; those of the host are made again
-                    container.remove_name(found.index, name)
+                    container.remove_name(borrowed.index, name)
             try:
-                container.move(found.index, host, loan.name)
+                container.move(borrowed.index, host, loan.name)
             except NetlinkError as error:
                 if error.code != errno.EEXIST:
                     raise
                 if _named(container.interfaces(), tag):  # its name there is taken here, too: as the kernel would do
-                    container.move(found.index, host, "dev%d")
+                    container.move(borrowed.index, host, "dev%d")
         except NetlinkError as error:
             text = f"{loan.host} stays in the container's network: {why(error.code)}"
             findings.append(Finding("NETDEV_LOST", text))
@@ -244,9 +244,9 @@ def _returned(loan: Loan, host: Namespace, until: float) -> Interface | None:
     while True:
         here = [interface for interface in host.interfaces() if _is(loan, interface)]
         same = [interface for interface in here if any(loan.identity)]
-        found = _named(here, TAG + loan.host) or (same[0] if len(same) == 1 else None)
-        if found or not loan.comes_back or time.monotonic() >= until:
-            return found
+        returned = _named(here, TAG + loan.host) or (same[0] if len(same) == 1 else None)
+        if returned or not loan.comes_back or time.monotonic() >= until:
+            return returned
         time.sleep(0.02)
 
 
