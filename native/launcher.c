@@ -151,7 +151,7 @@ static bool is_shortage(int error)
 
 enum answer {
     NOTHING_ASKS,
-    LIKELY_NOT, /* nothing that is known to ask, but the configuration may know more: Python looks */
+    LIKELY_NOT, /* nothing that is known to ask, but the configuration may know more, or a key is near: Python looks */
     MAY_ASK,
 };
 
@@ -199,8 +199,8 @@ static enum answer does_it_ask(void)
     find_needles(&file);
     if (asks(config.text, config.size, file.needles, file.count))
         return MAY_ASK;
-    return config.reading == CONFIG_READ && file.is_current && !call.unknown && !has_original() ? NOTHING_ASKS
-                                                                                                : LIKELY_NOT;
+    bool is_known = config.reading == CONFIG_READ && file.is_current && !call.unknown && !has_original();
+    return is_known && !nearly_asks(config.text, config.size, file.needles, file.count) ? NOTHING_ASKS : LIKELY_NOT;
 }
 
 /* --- Python ----------------------------------------------------------------------------------------------------- */

@@ -6,11 +6,16 @@
  * needle from a search is an escape that spells one of its characters otherwise; so an escape that decodes to a
  * character of some needle counts as a request. Python's reader takes strict UTF-8 only, in which a character has no
  * second encoding: nothing else is left.
+ *
+ * A second search is for keys of which a warning says that they were probably meant to be requests. Nothing hangs on it
+ * but that warning, so it may miss some.
  */
 #define _GNU_SOURCE
 #include "scan.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #define NEEDLE(text) {text, sizeof text - 1}
 
@@ -102,6 +107,46 @@ bool asks(const char *text, size_t size, const struct needle *needles, size_t co
             return true;
         if (end - at < 2)
             break;
+    }
+    return false;
+}
+
+/*
+ * Whether the text holds a stem in letters of any case (Horspool's search: where the last byte does not match, on by as much
+ * as the stem allows). Each create in which nothing asks pays for it, so it reads few of the bytes.
+ */
+static bool holds(const char *text, size_t size, const char *stem, size_t length)
+{
+    size_t steps[256];
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        steps[i] = length;
+    for (size_t i = 0; i + 1 < length; i++) {
+        steps[tolower((unsigned char)stem[i])] = length - 1 - i;
+        steps[toupper((unsigned char)stem[i])] = length - 1 - i;
+    }
+    if (size < length)
+        return false;
+    const char *end = text + size;
+    char lower = (char)tolower((unsigned char)stem[length - 1]), upper = (char)toupper((unsigned char)stem[length - 1]);
+    for (const char *last = text + length - 1; last < end;) {
+        if ((*last == lower || *last == upper) && strncasecmp(last - (length - 1), stem, length) == 0)
+            return true;
+        size_t step = steps[(unsigned char)*last];
+        if (step >= (size_t)(end - last))
+            break;
+        last += step;
+    }
+    return false;
+}
+
+bool nearly_asks(const char *text, size_t size, const struct needle *needles, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t length = needles[i].size;
+        while (length > 0 && needles[i].text[length - 1] == '/')
+            length--;
+        if (length > 0 && length < needles[i].size && holds(text, size, needles[i].text, length))
+            return true;
     }
     return false;
 }

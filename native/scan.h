@@ -18,6 +18,13 @@ extern const struct needle built_in_needles[BUILT_IN_NEEDLES];
 /* Whether the SIZE bytes of a config.json could hold a request that has one of COUNT needles. Errs only towards true. */
 bool asks(const char *text, size_t size, const struct needle *needles, size_t count);
 
+/*
+ * Whether they could hold a key that nearly is a request (near_requests in shim/create/annotation_requests.py): a needle
+ * that ends in a slash, which is a prefix of annotation keys, without that slash and in letters of any case. Of ASCII, as
+ * characters and not as escapes: no container goes without its device for what is missed, it lacks a warning.
+ */
+bool nearly_asks(const char *text, size_t size, const struct needle *needles, size_t count);
+
 enum { MAX_NEEDLES = 256 };
 
 /* Needles, and the bytes that they point into. */

@@ -5,6 +5,7 @@ The installed package has what it needs itself (shim.hooks.core). Arguments are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from shim.hooks._core import ffi, lib
@@ -94,11 +95,20 @@ def asks(config: bytes, needles: list[bytes] | None = None) -> bool:
         needles: texts of which one stands in every request, none empty; those of a machine without a configuration when
             not given.
     """
+    return _scan(lib.asks, config, needles)
+
+
+def nearly_asks(config: bytes, needles: list[bytes] | None = None) -> bool:
+    """Whether a config.json could hold a key that nearly is a request. Arguments: as of `asks`."""
+    return _scan(lib.nearly_asks, config, needles)
+
+
+def _scan(scan: Callable[..., bool], config: bytes, needles: list[bytes] | None) -> bool:
     if needles is None:
-        return bool(lib.asks(config, len(config), lib.built_in_needles, 1))
+        return bool(scan(config, len(config), lib.built_in_needles, 1))
     texts = [ffi.new("char[]", needle) for needle in needles]
     listed = ffi.new("struct needle[]", [(text, len(needle)) for text, needle in zip(texts, needles, strict=True)])
-    return bool(lib.asks(config, len(config), listed, len(needles)))
+    return bool(scan(config, len(config), listed, len(needles)))
 
 
 class CacheReport:

@@ -881,6 +881,23 @@ def test_with_a_configuration_and_no_needles_every_built_in_source_is_looked_for
         became_runtime(outcome)
 
 
+@pytest.mark.parametrize("key", ["cdi.k8s.io", "cdi.k8s.io_x", "CDI.k8s.io/x", "Cdi.K8s.Io"])
+@pytest.mark.parametrize("configuration", [False, True])
+def test_b14_a_key_that_nearly_asks_did_not_lead_to_python(
+    world: World, launch: Path, key: str, configuration: bool
+) -> None:
+    """`shim explain` named it, and the create had nothing to write into the log. It stops no container either."""
+    world.config(json.dumps({"annotations": {key: "vendor.example/class=dev"}}))
+    if configuration:
+        world.put("/etc/shim/config.toml")
+    try:
+        assert became_python(world.call("create", "x", env=world.run_env)).verdict()["asks"] == ["0"]
+        launch.write_text("/nowhere/python3\n/nowhere\n")
+        became_runtime(world.call("create", "x", env=world.run_env))
+    finally:
+        world.inside("rm", "-f", "/etc/shim/config.toml")
+
+
 def test_a_broken_installation_and_an_unknown_option_stop_only_who_asks(world: World, launch: Path) -> None:
     launch.write_text("")
     assert became_runtime(world.call("--new", "create", "x")).argv[1:] == [b"--new", b"create", b"x"]

@@ -123,10 +123,50 @@ def test_the_built_in_needles_are_those_of_every_source() -> None:
     assert [ffi.unpack(one.text, one.size).decode() for one in lib.built_in_needles] == list(every.needles())
 
 
+# --- keys that are nearly requests ----------------------------------------------------------------------------------
+
+# needles, text, and whether Python is to look
+NEAR: dict[str, tuple[list[str], str, bool]] = {
+    "no slash": ([PREFIX], '{"cdi.k8s.io":"a/b=c"}', True),
+    "another letter in the place of the slash": ([PREFIX], '{"cdi.k8s.io_x":"a/b=c"}', True),
+    "capital letters": ([PREFIX], '{"CDI.k8s.io/x":"a/b=c"}', True),
+    "the last letter of the text": ([PREFIX], "cdi.k8s.io", True),
+    "one letter less": ([PREFIX], "cdi.k8s.i", False),
+    "a text of the same points": ([PREFIX], "abc.k8s.io cdi.k7s.io cdi.k8s.ios.", True),
+    "others alone": ([PREFIX], "abc.k8s.io cdi.k7s.io cdi.k8s..io .k8s.io di.k8s.io", False),
+    "a NUL in front": ([PREFIX], "\0cdi.k8s.io", True),
+    "a prefix of the configuration": (["GPUS", "x.example/y/"], '{"X.Example/Y_z":""}', True),
+    "a prefix of letters alone": (["devices/"], '{"xDevices":""}', True),
+    "a prefix of letters alone, in capitals": (["devices/"], '{"DEVICES":""}', True),
+    "a name of a variable is none": (["GPUS"], '["gpus=all"]', False),
+    "slashes alone": (["/", "//"], '["/"]', False),
+    "no needle": ([], '{"cdi.k8s.io":"a/b=c"}', False),
+    "nothing": ([PREFIX], "", False),
+}
+
+
+@pytest.mark.parametrize(("needles", "text", "expected"), NEAR.values(), ids=NEAR.keys())
+def test_b14_python_never_saw_a_key_that_nearly_asks(needles: list[str], text: str, expected: bool) -> None:
+    assert calls.nearly_asks(text.encode(), [needle.encode() for needle in needles]) is expected
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    st.lists(st.text(st.sampled_from("aB.8/-"), min_size=1, max_size=4), max_size=3),
+    st.text(st.sampled_from("aAbB.8/-_\0"), max_size=12),
+)
+def test_the_search_for_near_keys_does_what_the_plainest_does(needles: list[str], text: str) -> None:
+    stems = [needle.rstrip("/").lower() for needle in needles if needle.endswith("/")]
+    expected = any(stem and stem in text.lower() for stem in stems)
+    assert calls.nearly_asks(text.encode(), [needle.encode() for needle in needles]) is expected
+
+
 @pytest.mark.engine
 def test_a_bundle_fresh_from_runc_asks_for_nothing(tmp_path: Path) -> None:
     subprocess.run(["runc", "spec"], cwd=tmp_path, check=True)
-    assert not calls.asks((tmp_path / "config.json").read_bytes())
+    text = (tmp_path / "config.json").read_bytes()
+    assert not calls.asks(text)
+    assert not calls.nearly_asks(text)
 
 
 # --- mutated configurations ---------------------------------------------------------------------------------------
