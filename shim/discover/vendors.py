@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from shim.host.host import Host
 
 # name -> module, in the order in which they are asked; each is loaded when it is asked first
-MODULES: dict[str, str] = {}
+MODULES: dict[str, str] = {
+    "nvidia": "shim.discover.nvidia",
+}
 AUTO = "auto"
 
 
