@@ -1,6 +1,6 @@
-"""The command line: one thin file a noun, over the library. The only printer.
+"""The command line: a thin file for each noun, over the library. The only package that prints.
 
-Not on the create path: click and rich may cost what they cost. Exit status everywhere: 0 done, 1 failed or findings of
+Not on the create path, so it may import click and rich. Exit status of all commands: 0 done, 1 failed or findings of
 level ERROR, 2 usage.
 """
 
@@ -63,7 +63,7 @@ def help_command(context: click.Context, command: tuple[str, ...]) -> None:
     if command and command[0] in completion.VERBS:
         click.echo(_verb_help(command[0]), nl=False)
         return
-    # parsed anew with --help, so that the text is the same as behind the command itself
+    # parsed anew with --help, so that the text is the same as from the command itself
     if context.parent is not None:
         shim.main([*command, "--help"], prog_name="shim", standalone_mode=False)
 
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> NoReturn:
         arguments: the command line, argv[0] first.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # it was closed when we were started
+        if getattr(sys, name) is None:  # the stream was closed when shim was started
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (it stays open)
     try:
         shim.main(arguments[1:], prog_name="shim", standalone_mode=False)
@@ -114,8 +114,8 @@ def main(arguments: list[str]) -> NoReturn:
     except BrokenPipeError:  # `shim cdi list | head`
         sys.stderr.close()
         sys.exit(1)
-    except OSError as error:  # commands report about their files themselves: what is left is standard output
+    except OSError as error:  # commands report errors of their files themselves, so this error is of standard output
         what = f"{error.filename} cannot be used" if error.filename else "the output cannot be written"
         click.echo(f"Error: {what}: {reason(error)}", err=True)
-        os._exit(1)  # the interpreter would try once more, and complain
+        os._exit(1)  # the interpreter would flush again, and print an error
     sys.exit(0)

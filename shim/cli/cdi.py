@@ -1,4 +1,4 @@
-"""`shim cdi`: specs read, checked and applied offline."""
+"""`shim cdi`: reads, checks and applies specs, without a container."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PATTERN = frozenset("*?[")
 def open_dirs(spec_dirs: Sequence[str]) -> Served:
     """The directories given on the command line, or else those of the configuration, as create sees them.
 
-    What is named on the command line is the caller's own choice, so only the latter are held to trust.
+    Directories of the command line are the caller's own choice, so only those of the configuration must be trusted.
     """
     if spec_dirs:
         return directories.read(spec_dirs)
@@ -96,22 +96,22 @@ def list_devices(kinds: tuple[str, ...], spec_dirs: tuple[str, ...], verbose: bo
     """
     if verbose and form == "name":
         raise click.UsageError("-v and -o name exclude each other: names alone say no more of a device")
-    found = open_dirs(spec_dirs)
-    misnamed = [one for path, state in found.searched if state == OK for one in spec_check.misnamed(path)]
-    findings = [*_all_findings(found), *misnamed, *_unknown_kinds(kinds, found)]
-    names = [name for name in found.devices() if _is_of(name, kinds)]
+    available = open_dirs(spec_dirs)
+    misnamed = [finding for path, state in available.searched if state == OK for finding in spec_check.misnamed(path)]
+    findings = [*_all_findings(available), *misnamed, *_unknown_kinds(kinds, available)]
+    names = [name for name in available.devices() if _is_of(name, kinds)]
     if form == "name":
         for name in names:
             click.echo(in_full(name))
     elif form != "table":
-        show_document(_listing(found, names, kinds, findings), form)
+        show_document(_listing(available, names, kinds, findings), form)
     elif verbose:
-        show_table(("DEVICE", "STATE", "SPEC"), [row for row in _states(found) if _is_of(row[0], kinds)])
-        show_table(("DIRECTORY", "STATE"), found.searched)
+        show_table(("DEVICE", "STATE", "SPEC"), [row for row in _states(available) if _is_of(row[0], kinds)])
+        show_table(("DIRECTORY", "STATE"), available.searched)
     elif names:
-        show_table(("DEVICE", "SPEC"), ((name, _origin(found, name)) for name in names))
-    if form in ("table", "name") and not found.devices():
-        _show_search(found)
+        show_table(("DEVICE", "SPEC"), ((name, _origin(available, name)) for name in names))
+    if form in ("table", "name") and not available.devices():
+        _show_search(available)
     show_findings(findings)
     sys.exit(_status(findings))
 
@@ -133,20 +133,22 @@ def show(devices: tuple[str, ...], spec_dirs: tuple[str, ...], form: str) -> Non
       shim cdi show -o wide nvidia.com/gpu=0 | grep libcuda
       shim cdi show -o yaml 'vendor.com/nic=*'
     """
-    found = open_dirs(spec_dirs)
-    names = _matching(devices, found)
-    served = [found.get(name) for name in names]
+    available = open_dirs(spec_dirs)
+    names = _matching(devices, available)
+    served = [available.get(name) for name in names]
     if None in served:
-        raise plan.UnresolvedError([name for name, one in zip(names, served, strict=True) if one is None], found)
+        raise plan.UnresolvedError(
+            [name for name, serving in zip(names, served, strict=True) if serving is None], available
+        )
     shown = [
-        {"name": name, "spec": one[0].path, "edits": one[0].devices[one[1]], "specEdits": one[0].edits}
-        for name, one in zip(names, served, strict=True)
-        if one
+        {"name": name, "spec": serving[0].path, "edits": serving[0].devices[serving[1]], "specEdits": serving[0].edits}
+        for name, serving in zip(names, served, strict=True)
+        if serving
     ]
     if form == "table":
         show_groups(row for spec_path, group in _by_spec(shown).items() for row in _grouped(spec_path, group))
     elif form == "wide":
-        show_table(("DEVICE", "SPEC", "EDIT", ""), [row for one in shown for row in _edits(one)], whole=True)
+        show_table(("DEVICE", "SPEC", "EDIT", ""), [row for entry in shown for row in _edits(entry)], whole=True)
     else:
         show_document({"devices": shown}, form)
 
@@ -210,12 +212,14 @@ def validate(paths: tuple[str, ...], form: str) -> None:
                 click.echo(f"{path}: no file in it is named like a spec (*.yaml, *.json)", err=True)
         else:
             checked[path] = spec_check.file(path, counting)
-    findings = [finding for found in checked.values() for finding in found]
+    findings = [finding for of_file in checked.values() for finding in of_file]
     if form != "table":
-        show_document({path: [one.to_json() for one in in_order(found)] for path, found in checked.items()}, form)
+        show_document(
+            {path: [finding.to_json() for finding in in_order(of_file)] for path, of_file in checked.items()}, form
+        )
     else:
-        for path, found in checked.items():
-            if not any(one.level == ERROR or one.id == "SPEC_NAME" for one in found):
+        for path, of_file in checked.items():
+            if not any(finding.level == ERROR or finding.id == "SPEC_NAME" for finding in of_file):
                 click.echo(f"{path}: valid")
         show_findings(findings)
     sys.exit(_status(findings))
@@ -254,10 +258,10 @@ def inject(
     if in_place and (target or config == "-"):
         raise click.UsageError("--in-place writes back to CONFIG: it goes neither with --to nor with -")
     path, before = read_config(config)
-    found = open_dirs(spec_dirs)
-    made = plan.make(_matching(devices, found), found)
-    text = as_text(edits.apply(made, before), form)
-    show_findings(made.findings)
+    available = open_dirs(spec_dirs)
+    resolved = plan.make(_matching(devices, available), available)
+    text = as_text(edits.apply(resolved, before), form)
+    show_findings(resolved.findings)
     destination = path if in_place else target
     if dry_run:
         show_diff(diff(as_text(before, form), text, path, destination or "result"))
@@ -268,12 +272,12 @@ def inject(
 
 
 def _specs(name: str) -> Directories:
-    """A directory, a file whatever its name ends in, or standard input."""
+    """The specs of a directory, of a file with any ending, or of standard input."""
     if Path(name).is_dir():
         return directories.read([name])
-    found = directories.Directories([name])
-    found.add([spec.parse(sys.stdin.buffer.read(), "-") if name == "-" else spec.read(name)])
-    return found
+    served = directories.Directories([name])
+    served.add([spec.parse(sys.stdin.buffer.read(), "-") if name == "-" else spec.read(name)])
+    return served
 
 
 def _by_spec(shown: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -284,7 +288,7 @@ def _by_spec(shown: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
 
 def _grouped(path: str, devices: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Sequence[str]]]:
-    """(title, cells) of the devices of one spec: its own edits come before theirs, as they are applied."""
+    """(title, cells) of the devices of a spec: the spec's own edits come first, in the order of application."""
     for words in describe.edits(devices[0]["specEdits"]):
         yield f"{path}, for all devices", words
     for device in devices:
@@ -293,53 +297,55 @@ def _grouped(path: str, devices: Sequence[dict[str, Any]]) -> Iterator[tuple[str
 
 
 def _edits(device: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Rows of one device, in the same order."""
+    """Rows of a device, in the same order."""
     name, path = device["name"], device["spec"]
     rows = [(name, f"{path}, for all devices", *words) for words in describe.edits(device["specEdits"])]
     return rows + [(name, path, *words) for words in describe.edits(device["edits"])]
 
 
-def _matching(wanted: Iterable[str], found: Served) -> list[str]:
+def _matching(wanted: Iterable[str], available: Served) -> list[str]:
     names: list[str] = []
     for word in wanted:
-        matches = [name for name in found.devices() if fnmatchcase(name, word)] if _PATTERN & set(word) else []
+        matches = [name for name in available.devices() if fnmatchcase(name, word)] if _PATTERN & set(word) else []
         names.extend(name for name in matches or [word] if name not in names)
     return names
 
 
 def _configured() -> set[str]:
-    """The directories of the configuration, without links; none where it cannot be read."""
+    """The directories of the configuration, without links; an empty set when it cannot be read."""
     try:
         return {os.path.realpath(path) for path in open_dirs(()).dirs}
     except CdiError:
         return set()
 
 
-def _all_findings(found: Served) -> list[Finding]:
-    others = [finding for findings in found.findings.values() for finding in findings if finding.id != "SPEC_CONFLICT"]
-    return [*others, *spec_check.conflicts(found)]
+def _all_findings(available: Served) -> list[Finding]:
+    others = [
+        finding for findings in available.findings.values() for finding in findings if finding.id != "SPEC_CONFLICT"
+    ]
+    return [*others, *spec_check.conflicts(available)]
 
 
 def _status(findings: Iterable[Finding]) -> int:
     return 1 if any(finding.level == ERROR for finding in findings) else 0
 
 
-def _origin(found: Served, name: str) -> str:
-    served = found.get(name)
+def _origin(available: Served, name: str) -> str:
+    served = available.get(name)
     return served[0].path if served else ""
 
 
-def _states(found: Served) -> list[tuple[str, str, str]]:
-    rows = [(name, "served", _origin(found, name)) for name in found.devices()]
-    rows += [(name, f"shadowed by {winner}", loser) for name, loser, winner in found.shadowed]
-    rows += [(name, "conflict", ", ".join(paths)) for name, paths in found.conflicts.items()]
+def _states(available: Served) -> list[tuple[str, str, str]]:
+    rows = [(name, "served", _origin(available, name)) for name in available.devices()]
+    rows += [(name, f"shadowed by {winner}", loser) for name, loser, winner in available.shadowed]
+    rows += [(name, "conflict", ", ".join(paths)) for name, paths in available.conflicts.items()]
     return sorted(rows)
 
 
-def _show_search(found: Served) -> None:
-    """Print, where no device can be asked for, which directories were searched and where specs come from."""
+def _show_search(available: Served) -> None:
+    """Print which directories were searched and how to get specs; for the case that there are no devices."""
     click.echo("No spec serves a device. Searched:", err=True)
-    for path, state in found.searched:
+    for path, state in available.searched:
         click.echo(in_full(f"  {path}: {'no usable spec' if state == OK else state}"), err=True)
     show_text(
         f"Write a spec with the vendor's generator, for example nvidia-ctk cdi generate --output={DEFAULT_DIRS[0]}/"
@@ -348,14 +354,14 @@ def _show_search(found: Served) -> None:
 
 
 def _is_of(name: str, kinds: Sequence[str]) -> bool:
-    """Whether a qualified device name is of one of the kinds, or patterns of kinds; of any where there is none."""
+    """Whether a qualified device name has any of the kinds, or patterns of kinds; True when none are given."""
     return not kinds or any(fnmatchcase(name.partition("=")[0], kind) for kind in kinds)
 
 
-def _unknown_kinds(kinds: Sequence[str], found: Served) -> list[Finding]:
+def _unknown_kinds(kinds: Sequence[str], available: Served) -> list[Finding]:
     """A finding for each kind that no spec has."""
-    known = found.kinds()
-    unknown = [kind for kind in kinds if not any(fnmatchcase(one, kind) for one in known)]
+    known = available.kinds()
+    unknown = [kind for kind in kinds if not any(fnmatchcase(existing, kind) for existing in known)]
     return [Finding("DEVICE_UNKNOWN", _kind_text(kind, nearest(kind, known) or known[:3])) for kind in unknown]
 
 
@@ -363,13 +369,15 @@ def _kind_text(kind: str, others: Sequence[str]) -> str:
     return f"no spec has the kind {kind!r}" + (f"; there are {', '.join(others)}" if others else "")
 
 
-def _listing(found: Served, names: Iterable[str], kinds: Sequence[str], findings: Iterable[Finding]) -> dict[str, Any]:
-    shadowed = [(name, loser, winner) for name, loser, winner in found.shadowed if _is_of(name, kinds)]
-    conflicts = [(name, paths) for name, paths in found.conflicts.items() if _is_of(name, kinds)]
+def _listing(
+    available: Served, names: Iterable[str], kinds: Sequence[str], findings: Iterable[Finding]
+) -> dict[str, Any]:
+    shadowed = [(name, loser, winner) for name, loser, winner in available.shadowed if _is_of(name, kinds)]
+    conflicts = [(name, paths) for name, paths in available.conflicts.items() if _is_of(name, kinds)]
     return {
-        "devices": [{"name": name, "spec": _origin(found, name)} for name in names],
+        "devices": [{"name": name, "spec": _origin(available, name)} for name in names],
         "shadowed": [{"name": name, "spec": loser, "by": winner} for name, loser, winner in shadowed],
         "conflicts": [{"name": name, "specs": paths} for name, paths in conflicts],
-        "directories": [{"path": path, "state": state} for path, state in found.searched],
+        "directories": [{"path": path, "state": state} for path, state in available.searched],
         "findings": [finding.to_json() for finding in findings],
     }

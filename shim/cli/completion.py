@@ -1,8 +1,8 @@
-"""`shim completion`, and what the shells offer: devices, kinds, files, containers, words of the low-level runtime.
+"""`shim completion`, and the words for shells: devices, kinds, files, containers, verbs of the low-level runtime.
 
-A shell runs shim with _SHIM_COMPLETE set, and click answers with words for the place where the cursor is. What stands
-here is what click leaves open: which words are files, which are devices of the specs, and bash, which takes `=` and `:`
-for ends of words, so that VENDOR/CLASS=NAME is three of its words.
+A shell runs shim with _SHIM_COMPLETE set, and click prints words for the position of the cursor. This module adds the
+words that click does not know (files, devices of the specs), and rules for bash, which ends words at `=` and `:`, so
+that VENDOR/CLASS=NAME is three of its words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OF_BUNDLE = (*WITH_DEVICES, "restore", "spec")  # verbs with an option --bundle
 _OTHERS = "checkpoint delete events exec features kill list mounts pause ps restore resume spec start state update"
 VERBS = (*WITH_DEVICES, *_OTHERS.split())
 
-# Readline's word ends behind the last `=` or `:`, and what is offered replaces that word alone.
+# Readline's word begins behind the last `=` or `:`, and a completion replaces that word alone.
 _BASH = """\
 %(complete_func)s() {
     local IFS=$'\\n' line="${COMP_LINE:0:COMP_POINT}" type value before
@@ -52,7 +52,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class _Bash(BashComplete):
-    """bash, with the line itself in the place of the words that it makes of it."""
+    """bash, with the words of the line itself instead of the words that bash splits it into."""
 
     source_template = _BASH
 
@@ -63,7 +63,7 @@ class _Bash(BashComplete):
         return words[1:], incomplete
 
     def source(self) -> str:
-        return self.source_template % self.source_vars()  # bash itself is not asked for its version
+        return self.source_template % self.source_vars()  # without click's check of the version of bash
 
 
 add_completion_class(_Bash)
@@ -74,7 +74,7 @@ def source(command: click.Command, shell: str) -> str:
 
     Arguments:
         command: the command line.
-        shell: one of bash, zsh, fish.
+        shell: bash, zsh or fish.
     """
     kind = click.shell_completion.get_completion_class(shell)
     if kind is None:
@@ -98,7 +98,7 @@ def completion(context: click.Context, shell: str) -> None:
     click.echo(source(context.find_root().command, shell), nl=False)
 
 
-# --- what is offered --------------------------------------------------------------------------------------------------
+# --- the words --------------------------------------------------------------------------------------------------------
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
@@ -112,19 +112,19 @@ def folders(_context: click.Context, _parameter: click.Parameter, incomplete: st
 
 
 def from_specs(words: Callable[[Served], Iterable[str]], read: Callable[[tuple[str, ...]], Served]) -> Complete:
-    """What specs have, those of --spec-dir where it is given.
+    """Words from specs: of the directories of --spec-dir if given, else of the configuration.
 
     Arguments:
-        words: names of a set of devices.
-        read: the devices of the directories named, or of the configuration.
+        words: gives names for a set of devices.
+        read: reads the devices of the given directories, or of the configuration.
     """
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
         try:
-            found = read(context.params.get("spec_dirs") or ())
+            devices = read(context.params.get("spec_dirs") or ())
         except CdiError:  # a configuration with a fault: the command itself reports it
             return []
-        return _beginning(words(found), incomplete)
+        return _beginning(words(devices), incomplete)
 
     return complete
 
@@ -135,7 +135,7 @@ def containers(_context: click.Context, _parameter: click.Parameter, incomplete:
 
 
 def topics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """What `shim help` takes: commands, below the ones that are there already, and ids of findings."""
+    """The arguments of `shim help`: commands, subcommands of the preceding words, and ids of findings."""
     command: click.Command | None = context.find_root().command
     for word in context.params.get("command") or ():
         command = command.get_command(context, word) if isinstance(command, click.Group) else None
@@ -154,7 +154,7 @@ class WithVerbs(click.Group):
     devices: Complete | None = None
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """The command of a name; a verb has what shim adds to it."""
+        """The command of a name; for a verb with the options that shim adds to it."""
         command = super().get_command(context, name)
         if command is not None or not context.resilient_parsing or name not in VERBS:
             return command

@@ -1,4 +1,4 @@
-"""`shim config`: what the configuration comes to, and a file to begin with."""
+"""`shim config`: shows the configuration in effect, and prints a file to begin with."""
 
 from __future__ import annotations
 
@@ -58,21 +58,23 @@ def show(path: str | None, form: str) -> None:
     counting = location.find()
     path = str(Path(path).absolute()) if path else counting
     if path == counting:
-        found = reader.read(path) if path else reader.Configuration()
+        configuration = reader.read(path) if path else reader.Configuration()
     else:
-        found = reader.parse(path, reader.read_text(path))
+        configuration = reader.parse(path, reader.read_text(path))
         objection = Trust().objection(path)
         if objection:
             click.echo(in_full(f"{path}: it would not count there: {objection}"), err=True)
     if form == "table":
-        show_table(("KEY", "VALUE", "FROM"), [(name, _written(value), origin) for name, value, origin in _rows(found)])
+        show_table(
+            ("KEY", "VALUE", "FROM"), [(name, _written(value), origin) for name, value, origin in _rows(configuration)]
+        )
     elif form == "toml":
-        click.echo(_toml(found), nl=False)
+        click.echo(_toml(configuration), nl=False)
     else:
-        keys = {name: {"value": value, "from": origin} for name, value, origin in _rows(found)}
-        findings = [finding.to_json() for finding in found.settings.warnings]
+        keys = {name: {"value": value, "from": origin} for name, value, origin in _rows(configuration)}
+        findings = [finding.to_json() for finding in configuration.settings.warnings]
         show_document({"file": path, "searched": list(location.candidates()), "keys": keys, "findings": findings}, form)
-    show_findings(found.settings.warnings)
+    show_findings(configuration.settings.warnings)
 
 
 @config.command()
@@ -111,7 +113,7 @@ def default(write: bool, target: str | None, force: bool, dry_run: bool) -> None
 
 
 def _here() -> str:
-    """Where a file counts here: the one that $SHIM_CONFIG names, a user's own, the system's."""
+    """The path at which a file counts for this user: of $SHIM_CONFIG, else the user's own, else the system's."""
     named, *others = location.candidates()
     return named if not others else location.own_file() or location.SYSTEM_FILE
 
@@ -132,21 +134,21 @@ def _make_directory(path: Path) -> None:
         raise CdiError([Finding("CONFIG_WRITE", text, remedies.to_write(error), path=str(path))]) from None
 
 
-def _rows(found: Configuration) -> list[tuple[str, Any, str]]:
+def _rows(configuration: Configuration) -> list[tuple[str, Any, str]]:
     """Name, value as plain JSON, and origin of each key."""
-    values = found.settings.to_json()
+    values = configuration.settings.to_json()
     if values["log_file"] is None:
         values["log_file"] = log.find(identity.is_rootful())
-    return [(key.name, values[key.attribute], found.origins[key.name]) for key in KEYS]
+    return [(key.name, values[key.attribute], configuration.origins[key.name]) for key in KEYS]
 
 
 def _written(value: Any) -> str:
-    """A value as TOML, on one line."""
+    """A value as TOML, on a single line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(name)} = {_written(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_written, value)) + "]"
-    # a basic string of TOML is one of JSON, but for DEL, which TOML wants escaped
+    # a basic string of TOML is written like a string of JSON, but TOML requires DEL to be escaped
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -154,9 +156,9 @@ def _key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else _written(name)
 
 
-def _toml(found: Configuration) -> str:
+def _toml(configuration: Configuration) -> str:
     lines: list[str] = []
-    for name, value, origin in _rows(found):
+    for name, value, origin in _rows(configuration):
         table, _, key = name.partition(".")
         if f"[{table}]" not in lines:
             lines += [""] if lines else []

@@ -1,7 +1,7 @@
-"""Which containers have a record, and by which names people know them.
+"""Containers that have a record, and their names.
 
 A record has the id that the engine gives to its runtime. A CRI engine and nerdctl write the names of Pod and container
-into the annotations of config.json as well; docker and podman keep them to themselves.
+into the annotations of config.json as well; docker and podman do not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shim.create import record_files, record_reader
 
 Json = dict[str, Any]
 
-# Annotations that hold namespace, Pod and container, outermost first; a name is the end of such a row, joined by "/".
+# Annotations with namespace, Pod and container, outermost first; a name is the end of such a tuple, joined by "/".
 _NAMES = (
     ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"),
     ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"),
@@ -27,7 +27,7 @@ _REMEDY = (
 
 
 def every() -> list[Json]:
-    """The records that can be read, by id; each has a `label`, what the container is called, "" where unknown."""
+    """The records that can be read, sorted by id; each has a `label`, the container's name, "" if unknown."""
     entries = [{**entry, "label": _label(entry)} for entry in record_reader.entries(record_files.directory())]
     return sorted(entries, key=lambda entry: entry["id"])
 
@@ -40,16 +40,16 @@ def find(container: str, root: str | None, name: str | None) -> Json:
         root: the --root that it must have, None for any.
         name: what the launcher must have been called as, None for any.
     Raises:
-        CdiError: RECORD_MISSING, when there is none, or several.
+        CdiError: RECORD_MISSING, when no record matches, or several.
     """
     there = [entry for entry in every() if root in (None, entry["root"]) and name in (None, entry["name"])]
     begun = [entry for entry in there if entry["id"].startswith(container)]
     called = [entry for entry in there if f"/{entry['label']}".endswith(f"/{container}")]
-    found = [entry for entry in begun if entry["id"] == container] or begun or called
-    if len(found) == 1:
-        return found[0]
-    if found:
-        which = ", ".join(_which(entry) for entry in found)
+    matches = [entry for entry in begun if entry["id"] == container] or begun or called
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        which = ", ".join(_which(entry) for entry in matches)
         raise CdiError([Finding("RECORD_MISSING", f"{container!r} can be each of {which}", "say which is meant")])
     where = record_files.directory() or "a directory below $XDG_RUNTIME_DIR, which is not set"
     text = f"there is no record of a container {container!r} in {where}: shim has injected nothing into it"
@@ -68,7 +68,7 @@ def _label(entry: Json) -> str:
         rows: list[list[str]] = [
             [annotations[key] for key in keys if isinstance(annotations.get(key), str)] for keys in _NAMES
         ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # the container is gone, or has none of these
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # gone, or without such annotations
         return ""
     longest = max(rows, key=len)
     return "/".join(longest)

@@ -1,4 +1,4 @@
-"""Container edits in words: one line for each, for people."""
+"""Container edits as text for people: a line for each."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-def edits(found: Json) -> Iterator[tuple[str, str]]:
-    """(kind of edit, what it does) for each item, in the order of the specification.
+def edits(items_of_kinds: Json) -> Iterator[tuple[str, str]]:
+    """(kind of edit, its effect as text) for each item, in the order of the specification.
 
     Arguments:
-        found: container edits of a spec or of a plan; what they have beyond the specification is written as it is.
+        items_of_kinds: container edits of a spec or of a plan; kinds beyond the specification are written as they are.
     """
-    for kind, value in found.items():
+    for kind, value in items_of_kinds.items():
         for item in value if isinstance(value, list) else [value]:
-            yield one(kind, item)
+            yield edit(kind, item)
 
 
-def one(kind: str, item: Any) -> tuple[str, str]:
-    """(kind of edit, what it does) for one item."""
+def edit(kind: str, item: Any) -> tuple[str, str]:
+    """(kind of edit, its effect as text) for an item."""
     label, write = _WORDS.get(kind, (kind, str))
     return label, write(item)
 
@@ -34,7 +34,7 @@ def _node(item: Json) -> str:
         numbers += f" {item['major']}:{item.get('minor', 0)}"
     access = f" {item['permissions']}" if item.get("permissions") else ""
     mode = f" mode {item['fileMode']:04o}" if item.get("fileMode") is not None else ""
-    owner = "".join(f" {who} {item[who]}" for who in ("uid", "gid") if item.get(who) is not None)
+    owner = "".join(f" {owner_id} {item[owner_id]}" for owner_id in ("uid", "gid") if item.get(owner_id) is not None)
     return f"{item['path']}{origin}{numbers}{access}{mode}{owner}"
 
 

@@ -1,4 +1,4 @@
-"""`shim explain`: what would be, or was, injected into a container, each edit with where it comes from."""
+"""`shim explain`: the edits that a create would make, or has made, each with its spec."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _show(explanation: Explanation, document: dict[str, Any], form: str) -> None
 
 
 def _end(findings: list[Finding]) -> NoReturn:
-    """Print the findings; exit status 1 where one is an error."""
+    """Print the findings; exit status 1 when any is an error."""
     show_findings(findings)
     sys.exit(1 if any(finding.level == ERROR for finding in findings) else 0)
 
@@ -168,7 +168,7 @@ def _list_containers(form: str) -> None:
     entries = containers.every()
     if form not in _TEXT:
         members = ("id", "label", "name", "root", "bundle", "wanted", "holds")
-        show_document([{one: entry[one] for one in members} for entry in entries], form)
+        show_document([{member: entry[member] for member in members} for entry in entries], form)
     elif entries:
         rows = [(entry["id"], entry["label"], ",".join(entry["wanted"])) for entry in entries]
         show_table(("CONTAINER", "NAME", "DEVICES"), rows)
@@ -180,15 +180,15 @@ def _explain_container(container: str, root: str | None, name: str | None, form:
     entry = containers.find(container, root, name)
     try:
         edits = explaining.injected(entry)
-    except CdiError as error:  # the container is gone, and its record not yet
+    except CdiError as error:  # the container is gone, but its record still exists
         show_findings(error.findings)
         edits = explaining.recorded(entry)
     warned = explaining.warnings(entry)
     if form not in _TEXT:
         members = ("id", "name", "root", "bundle", "config", "holds", "wanted", "env")
-        told = [finding.to_json() for finding in warned]
+        findings = [finding.to_json() for finding in warned]
         listed = [edit.to_json() for edit in edits]
-        show_document({**{one: entry[one] for one in members}, "edits": listed, "findings": told}, form)
+        show_document({**{member: entry[member] for member in members}, "edits": listed, "findings": findings}, form)
         return
     show_table(("CONTAINER", "BUNDLE", "CALLED AS", "ROOT"), [_words(entry, "id", "bundle", "name", "root")])
     if not entry["holds"]:
@@ -203,9 +203,9 @@ def _words(entry: dict[str, Any], *members: str) -> list[str]:
 
 
 def _show_edits(edits: Iterable[Edit], form: str) -> None:
-    """Print edits: below where they come from, or in one line each."""
+    """Print edits: in groups below their spec, or in a line each."""
     if form == "wide":
-        rows = [(edit.state, _origin(edit), _changes(edit), *describe.one(edit.kind, edit.item)) for edit in edits]
+        rows = [(edit.state, _origin(edit), _changes(edit), *describe.edit(edit.kind, edit.item)) for edit in edits]
         if rows:
             show_table(("STATE", "FROM", "BY RULE", "EDIT", ""), rows, whole=True)
         return
@@ -213,13 +213,13 @@ def _show_edits(edits: Iterable[Edit], form: str) -> None:
 
 
 def _cells(edit: Edit) -> tuple[str, str, str]:
-    label, text = describe.one(edit.kind, edit.item)
+    label, text = describe.edit(edit.kind, edit.item)
     changes = _changes(edit)
     return edit.state, label, f"{text} [by rule: {changes}]" if changes else text
 
 
 def _changes(edit: Edit) -> str:
-    """What create's rules have changed about an edit."""
+    """The changes of an edit by create's rules, as text."""
     return ", ".join(edit.changed())
 
 

@@ -1,4 +1,4 @@
-"""Files that commands read and write: OCI configs in, results out, never half of one."""
+"""Files of commands: reads OCI configs, and writes results whole or not at all."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def read_config(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def replace(name: str, text: str) -> None:
-    """Write a file through a temporary one in the same directory, with the mode and owner of the one it replaces.
+    """Write a file through a temporary file in the same directory, with mode and owner of the file that it replaces.
 
     Raises:
-        CdiError: CONFIG_WRITE; what was there is still there.
+        CdiError: CONFIG_WRITE; the old file is unchanged.
     """
     try:
         files.write(name, text.encode("utf-8"))
@@ -51,9 +51,9 @@ def replace(name: str, text: str) -> None:
 
 
 def keep_copy(name: str) -> str:
-    """Keep a file as it is under its name with .bak, in place of an older copy; the path of the copy.
+    """Keep a file as it is under its name with .bak, instead of an older copy; the path of the copy.
 
-    The copy is the old file itself, so it has owner and mode of that and cannot be easier to read.
+    The copy is a hard link to the old file, so it has the same owner and mode.
 
     Raises:
         CdiError: CONFIG_WRITE.
@@ -65,14 +65,14 @@ def keep_copy(name: str) -> str:
         temporary.unlink(missing_ok=True)
         temporary.hardlink_to(path)
         temporary.replace(copy)
-        temporary.unlink(missing_ok=True)  # rename leaves it where both are the same file already
+        temporary.unlink(missing_ok=True)  # rename does nothing when both are links to the same file
     except (OSError, ValueError) as error:
         raise _refused(name, "no copy of it can be kept", error) from None
     return str(copy)
 
 
 def diff(before: str, after: str, old: str, new: str) -> str:
-    """What changes between two texts, in unified form; "" when nothing does."""
+    """The difference of two texts, as a unified diff; "" when they are equal."""
     lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), old, new)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 

@@ -1,4 +1,4 @@
-"""What the id of a finding means: its entry in docs/findings.md, which is installed beside this module."""
+"""The explanation of a finding's id: its entry in docs/findings.md, which is installed beside this module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`shim hook`: the help of the hooks, and nothing else: the launcher runs them itself, or hands them to their module.
+"""`shim hook`: only the help of the hooks: the launcher runs hooks itself, or starts their module.
 
-A hook is called by the low-level runtime, from entries that specs bring. A person needs this to read such an entry, and
-the forms with --root, which do the same work on a tree without a container.
+A hook is called by the low-level runtime, by entries from specs. The help is for people who read such an entry, or use
+the form with --root, which does the same work on a directory tree without a container.
 """
 
 from __future__ import annotations

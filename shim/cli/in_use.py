@@ -1,4 +1,4 @@
-"""`shim runtime in-use`: what would fail without the launcher. `make uninstall` and the Debian package ask it."""
+"""`shim runtime in-use`: what would fail without the launcher. Used by `make uninstall` and the Debian package."""
 
 from __future__ import annotations
 
@@ -33,11 +33,16 @@ def command(path: str, form: str) -> None:
     lines = mentions.of(host, path)
     containers = in_use.under(host, path, table.under_launchers(host))
     if form != "table":
-        users = {"lines": [line.to_json() for line in lines], "containers": [one.to_json() for one in containers]}
+        users = {
+            "lines": [line.to_json() for line in lines],
+            "containers": [container.to_json() for container in containers],
+        }
         show_document({"launcher": path, **users}, form)
     elif lines or containers:
         rows = [("configuration", f"{line.path}:{line.line}", line.text) for line in lines]
-        rows += [(f"{one.engine} container".lstrip(), one.id, one.evidence) for one in containers]
+        rows += [
+            (f"{container.engine} container".lstrip(), container.id, container.evidence) for container in containers
+        ]
         show_table(("USER", "WHERE OR WHICH", "EVIDENCE"), rows)
     else:
         click.echo(f"nothing needs {path}")

@@ -1,4 +1,4 @@
-"""How things are printed: tables, JSON, YAML, findings. Control characters never reach the terminal.
+"""Printing: tables, JSON, YAML, findings. Control characters are never written to the terminal.
 
 Levels, diffs and headers are styled on a terminal only (click and rich leave styles out of pipes and files), and not
 where NO_COLOR is set to anything (https://no-color.org) or TERM is "dumb".
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 _WIDEST = 1_000_000  # columns of a table: none is cut
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)  # at a line's end, before a style's end
 _LONE_OPTION = re.compile(r"--\S+")
-_BLANK = "\N{NO-BREAK SPACE}"  # stands for a blank at which no line ends
-_INDENT = " " * 6  # of lines that go on with a row
+_BLANK = "\N{NO-BREAK SPACE}"  # replaces a blank at which no line may end
+_INDENT = " " * 6  # of the further lines of a row
 _COLOURS = {ERROR: "red", WARNING: "yellow"}
-_OF_DIFFS = {"+": "green", "-": "red", "@": "cyan"}  # by what a line of a unified diff begins with
+_OF_DIFFS = {"+": "green", "-": "red", "@": "cyan"}  # by the first letter of a line of a unified diff
 
 
 def form_option(*more: str, text: str = "Form of the output.") -> Callable[[Command], Command]:
@@ -50,12 +50,12 @@ wide_option = form_option("wide", text="Form of the output; wide: a line for eac
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, whole: bool = False) -> None:
-    """Print rows under a header, as wide as they are: a cut device name could not be copied.
+    """Print rows under a header, in their full width: a cut device name could not be copied.
 
     Arguments:
         columns: the header.
         rows: a cell for each column.
-        whole: whether each row is one line also on a narrower terminal, which else gets each row cell by cell.
+        whole: print each row on a single line also on a narrower terminal; otherwise it is printed cell by cell there.
     """
     cells = [[in_full(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
@@ -83,7 +83,7 @@ def show_groups(rows: Iterable[tuple[str, Sequence[str]]]) -> None:
     """Print rows below the title of their group, folded to the terminal's width (80 columns in a pipe).
 
     Arguments:
-        rows: (title, cells), in order; the last cell is the long one, and no word of it is cut.
+        rows: (title, cells), in order; the last cell may be long, and no word of it is cut.
     """
     listed = [(title, [in_full(cell) for cell in cells]) for title, cells in rows]
     widths = [max(map(cell_len, column)) for column in zip(*(cells[:-1] for _, cells in listed), strict=True)]
@@ -99,7 +99,7 @@ def show_groups(rows: Iterable[tuple[str, Sequence[str]]]) -> None:
 def _folded(start: str, text: str, width: int, indent: str = _INDENT) -> list[str]:
     """Lines of at most `width` columns, the first behind `start`, the others indented.
 
-    A word that is longer has a line of its own; an option stays together with its value where one line can hold both.
+    A longer word has a line of its own; an option and its value stay on the same line if that is wide enough.
     """
     pieces: list[str] = []
     for word in text.split(" "):
@@ -118,7 +118,7 @@ def _folded(start: str, text: str, width: int, indent: str = _INDENT) -> list[st
 
 
 def in_full(text: str) -> str:
-    """The text as a terminal can hold it, on one line and not cut."""
+    """The text for a terminal, without control characters, on a single line and not cut."""
     return one_line(text, len(text))
 
 
@@ -130,7 +130,7 @@ def show_document(value: Any, form: str) -> None:
 def as_text(value: Any, form: str) -> str:
     """Plain values as JSON or YAML text, ended by a newline."""
     if form == "yaml":
-        import yaml  # late: only when asked for
+        import yaml  # late: only for -o yaml
 
         return str(yaml.dump(value, sort_keys=False, allow_unicode=True, Dumper=yaml.CSafeDumper))
     return json.dumps(value, indent=2) + "\n"
@@ -144,7 +144,7 @@ def show_diff(text: str) -> None:
 
 
 def show_findings(findings: Iterable[Finding]) -> None:
-    """Print findings on stderr, each with its place and its remedy: a line each, on a terminal folded to its width."""
+    """Print findings on stderr, with path, line and remedy: a line each, on a terminal folded to its width."""
     for finding in in_order(findings):
         lines = _lines("", f"{finding.level} {finding.id}: {finding}", sys.stderr)
         click.echo("\n".join([*_coloured(finding, lines), *_remedy_lines(finding.remedy)]), err=True)
@@ -152,10 +152,10 @@ def show_findings(findings: Iterable[Finding]) -> None:
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings about one file together and by line, those about all of it last; the files as they come first.
+    """Findings grouped by file, in a file by line, those about the whole file last; files in order of appearance.
 
-    The checks of a spec run in the order of the reference library, so that theirs is the first error; whoever mends a
-    file goes through it from the top.
+    The checks of a spec run in the order of the reference library, which is not the order of the lines; but a file is
+    easier to correct from the top.
     """
     listed = list(findings)
     files = {path: number for number, path in enumerate(dict.fromkeys(finding.path for finding in listed))}
@@ -176,7 +176,7 @@ def _bold(text: str) -> str:
 
 
 def _is_styled() -> bool:
-    """Whether a terminal may get styles; that it is one, click finds out for each stream."""
+    """Whether styles are allowed on a terminal; click checks for each stream whether it is a terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -195,7 +195,7 @@ def show_finding_table(findings: Iterable[Finding]) -> None:
 
 
 def _remedy_lines(remedy: str, indent: str = "    ", stream: TextIO | None = None) -> list[str]:
-    """The lines of a remedy, which may hold lines of a file: those behind the first are never folded.
+    """The lines of a remedy, which may contain lines for a file: all but the first line are never folded.
 
     Arguments:
         remedy: its text.
@@ -210,11 +210,11 @@ def _remedy_lines(remedy: str, indent: str = "    ", stream: TextIO | None = Non
 
 
 def show_text(text: str) -> None:
-    """Print a text on stderr: on one line, on a terminal folded to its width."""
+    """Print a text on stderr: on a single line, on a terminal folded to its width."""
     click.echo("\n".join(_lines("", text, sys.stderr, "")), err=True)
 
 
 def _lines(start: str, text: str, stream: TextIO, indent: str = "  ") -> list[str]:
-    """A text behind a start: as it is in a pipe, folded to the width of a terminal with an indent."""
+    """A text after a start: unchanged in a pipe, folded to the width of a terminal with an indent."""
     text = one_line(text)
     return _folded(start, text, shutil.get_terminal_size().columns, indent) if stream.isatty() else [start + text]

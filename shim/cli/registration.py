@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def outcome_document(outcome: Outcome, options: Options) -> dict[str, Any]:
-    """What was changed, or would be, as plain values."""
+    """The changes of a command, or of a dry run, as plain values."""
     files = [{"path": path, "diff": _diff(outcome, path)} for path in outcome.after]
     released = [{"path": path, "before": old, "after": new} for path, (old, new) in outcome.released.items()]
     link = {"path": outcome.link, "before": outcome.linked, "after": outcome.low_level or None}
@@ -37,7 +37,7 @@ def outcome_document(outcome: Outcome, options: Options) -> dict[str, Any]:
 
 
 def show_outcome(outcome: Outcome, options: Options) -> None:
-    """Print what was changed; of a dry run the diff."""
+    """Print the changes; for a dry run the diff."""
     engine = outcome.location.engine
     if not outcome.changed:
         click.echo(f"{engine}: nothing to change")
@@ -70,7 +70,7 @@ def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: 
 
     Arguments:
         name: the runtime.
-        files: the engine's main file, and the one for our keys; "" to find them.
+        files: the engine's main file, and the file for our keys; "" for the default paths.
         text: a manifest to check, "" for none.
         file: the manifest's name.
     """
@@ -90,28 +90,35 @@ def report(host: Host, engine: Engine, name: str, files: tuple[str, str], text: 
         "files": registry.files,
         "registration": _registration(registry, name),
         "default": registry.default,
-        "runtimes": [_runtime(registry, one) for one in registry.runtimes],
+        "runtimes": [_runtime(registry, runtime) for runtime in registry.runtimes],
         "findings": [finding.to_json() for finding in in_order(findings)],
     }
 
 
 def _registration(registry: Registry, name: str) -> dict[str, Any]:
-    """The five facts of a registration, as the files have them; null for what they leave open."""
-    found = registry.runtimes.get(name)
+    """The five facts of a registration, from the files; null for values that they do not set."""
+    runtime = registry.runtimes.get(name)
     return {
         "config_version": registry.config_version or None,
-        "runtime": found.path or None if found else None,
-        "runtime_type": found.type or None if found else None,
-        "systemd_cgroup": found.systemd_cgroup if found else None,
-        "handler": name if found else None,
+        "runtime": runtime.path or None if runtime else None,
+        "runtime_type": runtime.type or None if runtime else None,
+        "systemd_cgroup": runtime.systemd_cgroup if runtime else None,
+        "handler": name if runtime else None,
         **({"hook": registry.hook} if registry.hook else {}),
     }
 
 
 def _runtime(registry: Registry, name: str) -> dict[str, Any]:
-    one = registry.runtimes[name]
-    option = {"option": one.option} if one.option else {}
-    return {"name": name, "path": one.path, "type": one.type, "file": one.file, "line": one.line, **option}
+    runtime = registry.runtimes[name]
+    option = {"option": runtime.option} if runtime.option else {}
+    return {
+        "name": name,
+        "path": runtime.path,
+        "type": runtime.type,
+        "file": runtime.file,
+        "line": runtime.line,
+        **option,
+    }
 
 
 def show_report(report: dict[str, Any]) -> None:
@@ -123,8 +130,13 @@ def show_report(report: dict[str, Any]) -> None:
                 f"{key.upper()}={'' if value is None else str(value).lower() if isinstance(value, bool) else value}"
             )
         rows = [
-            (f"{one['name']}{' (default)' * (one['name'] == report['default'])}", one["path"], one["type"], _where(one))
-            for one in report["runtimes"]
+            (
+                f"{runtime['name']}{' (default)' * (runtime['name'] == report['default'])}",
+                runtime["path"],
+                runtime["type"],
+                _where(runtime),
+            )
+            for runtime in report["runtimes"]
         ]
         show_table(("RUNTIME", "PROGRAM", "TYPE", "FILE"), rows)
     show_finding_table(map(from_json, report["findings"]))

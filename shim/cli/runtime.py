@@ -125,7 +125,7 @@ def configure(
     """
     _check_words(engine, config, drop_in)
     if hook and not (engine in table.ENGINES and table.ENGINES[engine].has_hooks):
-        names = " or ".join(name for name, one in table.ENGINES.items() if one.has_hooks)
+        names = " or ".join(name for name, member in table.ENGINES.items() if member.has_hooks)
         raise click.UsageError(f"--hook goes with --engine {names}: no other engine has precreate hooks")
     path = str(Path(path).absolute()) if path else ""
     options = Options(
@@ -140,7 +140,7 @@ def configure(
         hook=hook,
         dry_run=dry_run,
     )
-    _each(engine, lambda host, one: recipe.configure(host, one, options), options, form)
+    _each(engine, lambda host, chosen: recipe.configure(host, chosen, options), options, form)
 
 
 @runtime.command()
@@ -162,7 +162,7 @@ def remove(engine: str, name: str, config: str, drop_in: str, dry_run: bool, for
     """
     _check_words(engine, config, drop_in)
     options = Options(name=name, config=_absolute(config), drop_in=_absolute(drop_in), dry_run=dry_run)
-    _each(engine, lambda host, one: removal.remove(host, one, options), options, form)
+    _each(engine, lambda host, chosen: removal.remove(host, chosen, options), options, form)
 
 
 @runtime.command()
@@ -192,7 +192,9 @@ def verify(engine: str, name: str, config: str, drop_in: str, manifest: str, for
     _check_words(engine, config, drop_in)
     host, files = Host(), (_absolute(config), _absolute(drop_in))
     text = _manifest_text(manifest) if manifest else ""
-    reports = [registration.report(host, one, name, files, text, manifest) for one in _registered(host, engine, name)]
+    reports = [
+        registration.report(host, chosen, name, files, text, manifest) for chosen in _registered(host, engine, name)
+    ]
     if form != "table":
         show_document(reports, form)
     else:
@@ -264,24 +266,24 @@ def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
 # --- configure and remove ---------------------------------------------------------------------------------------------
 
 
-def _each(engine: str, act: Callable[[Host, Engine], Outcome], options: Options, form: str) -> None:
-    """Do it for each engine, and print the results; a refusal of one does not stop the others."""
+def _each(choice: str, act: Callable[[Host, Engine], Outcome], options: Options, form: str) -> None:
+    """Call `act` for each engine, and print the results; after a refusal of an engine the others follow."""
     host, failed = Host(), False
-    host = host.rehearsal() if options.dry_run else host  # in which an engine sees what the ones before it would change
+    host = host.rehearsal() if options.dry_run else host  # an engine sees the changes of those before it
     documents: list[dict[str, Any]] = []
-    engines = _chosen(host, engine)
-    for one in engines:
+    engines = _chosen(host, choice)
+    for engine in engines:
         try:
-            outcome = act(host, one)
+            outcome = act(host, engine)
         except CdiError as error:
-            left_out = engine == "auto" and len(engines) > 1 and _is_without_cri(error)
+            left_out = choice == "auto" and len(engines) > 1 and _is_without_cri(error)
             failed |= not left_out
             findings = [finding.to_json() for finding in error.findings]
-            documents.append({"engine": one.name, "changed": False, "findings": findings})
+            documents.append({"engine": engine.name, "changed": False, "findings": findings})
             if form == "table" and left_out:
-                click.echo(f"{one.name}: left out, its CRI plugin is switched off: it works for another engine")
+                click.echo(f"{engine.name}: left out, its CRI plugin is switched off: it works for another engine")
             elif form == "table":
-                click.echo(f"{one.name}: nothing was changed", err=True)
+                click.echo(f"{engine.name}: nothing was changed", err=True)
                 show_findings(error.findings)
             continue
         failed |= any(finding.level == ERROR for finding in outcome.findings)
@@ -295,7 +297,7 @@ def _each(engine: str, act: Callable[[Host, Engine], Outcome], options: Options,
 
 
 def _is_without_cri(error: CdiError) -> bool:
-    """Whether it is containerd as docker's packages bring it, which no kubelet uses."""
+    """Whether the engine is the containerd of docker's packages, which no kubelet uses."""
     return {finding.id for finding in error.findings} == {"CRI_DISABLED"}
 
 
@@ -319,7 +321,7 @@ def _chosen(host: Host, engine: str) -> Sequence[Engine]:
 
 
 def _registered(host: Host, engine: str, name: str) -> Sequence[Engine]:
-    """Of the engines that are there, those that have the runtime; all, where none has it."""
+    """The engines of this host that have the runtime; all its engines, when none has it."""
     engines = _chosen(host, engine)
     return [engine for engine in engines if _has(host, engine, name)] or engines
 

@@ -1,4 +1,4 @@
-"""`shim version`: what is installed here."""
+"""`shim version`: the installed versions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def version(form: str) -> None:
     Example:
       shim version -o json
     """
-    found = {
+    versions = {
         "version": __version__,
         "cdi": list(KNOWN),
         "python": platform.python_version(),
@@ -31,8 +31,8 @@ def version(form: str) -> None:
         "modules": __file__.removesuffix("/shim/cli/version.py"),
     }
     if form != "table":
-        show_document(found, form)
+        show_document(versions, form)
         return
     click.echo(f"shim {__version__}")
     click.echo(f"CDI {KNOWN[0]} to {KNOWN[-1]}")
-    click.echo(f"Python {found['python']} ({found['interpreter']}), modules in {found['modules']}")
+    click.echo(f"Python {versions['python']} ({versions['interpreter']}), modules in {versions['modules']}")
