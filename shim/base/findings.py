@@ -43,6 +43,7 @@ TABLE: dict[str, tuple[str, str]] = {
         WARNING,
         "write the key as cdi.k8s.io/NAME with a NAME of your own, and give each device an annotation of its own",
     ),
+    "SPEC_STALE": (ERROR, "run `shim cdi refresh`"),
     "NODE_UNUSABLE": (ERROR, "check that the driver is loaded and that the spec is fresh"),
     "NODE_PHANTOM": (
         WARNING,

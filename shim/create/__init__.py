@@ -102,6 +102,9 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
         for bundle in tries(call.config):
             question = Question(call, bundle, rootful=rootful)
             decision = outcome.decision = decide(question, world)
+            if decision.refusal and _has_refreshed(decision.refusal):
+                world = World()
+                decision = outcome.decision = decide(question, world)
             outcome.refusal = decision.refusal
             if decision.refusal:
                 break
@@ -128,6 +131,16 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
         if call.may_ask or outcome.requests:
             outcome.refusal = internal(error)
     return outcome
+
+
+def _has_refreshed(refusal: CdiError) -> bool:
+    """Whether specs were written anew while this create waited for that."""
+    try:
+        from shim.create import stale  # late: only a create that is refused waits
+
+        return stale.has_waited(refusal)
+    except Exception:  # a module of ours is damaged: the refusal stands
+        return False
 
 
 def carry_out(

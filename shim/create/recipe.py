@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from shim.cdi.plan import Plan
+    from shim.cdi.plan import Block, Plan
     from shim.create.image_requests import ImageRequests
     from shim.create.question import Question
     from shim.create.world import Trace, World
@@ -134,7 +134,9 @@ def decide(question: Question, world: World) -> Decision:
         request.check(question, decision.requests)
         names = list(decision.requests)
         blocks = world.specs(names, image.driver_only if image else ())
-        decision.resolved = plan.complete(names, blocks, numbers=plan.DISK, lookup=world.node)
+        decision.resolved = _complete(names, blocks, world)
+        blocks = world.specs(names, image.driver_only if image else ())
+        decision.resolved = _complete(names, blocks, world)
         decision.plan = impose(decision.resolved, question, world)
         decision.warn([*settings.warnings, *decision.plan.findings])
         if question.unsure:
@@ -151,6 +153,16 @@ def decide(question: Question, world: World) -> Decision:
     finally:
         decision.trace = world.trace
     return decision
+
+
+def _complete(names: list[str], blocks: list[Block], world: World) -> Plan:
+    """The plan of the edits of specs, with the device nodes of the host. Raises CdiError."""
+    try:
+        return plan.complete(names, blocks, numbers=plan.DISK, lookup=world.node)
+    except plan.NodeError as error:
+        from shim.create import stale  # late: only what is refused needs it
+
+        raise stale.missing_node(error, blocks, world) from None
 
 
 def _may_ask(question: Question, settings: Settings) -> bool:

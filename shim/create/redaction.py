@@ -47,7 +47,7 @@ _USUAL = {
 }
 _SUFFIXES = (".json", ".yaml", ".toml")
 
-_PATH_KINDS = {"lstat", "stat", "readlink", "read", "content", "access", "missing", "readonly", "index"} | {
+_PATH_KINDS = {"lstat", "stat", "readlink", "read", "content", "access", "missing", "names", "readonly", "index"} | {
     "idmap",
     "ridmap",
 }

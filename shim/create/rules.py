@@ -43,8 +43,8 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int)
         user: our effective uid, whose programs are trusted where we are not.
     Returns:
         the plan to inject, with further warnings (HOOK_STAGE, HOOK_ENVIRONMENT) among its findings; and a finding for
-        each item that is refused, naming the spec: TARGET_FORBIDDEN, MOUNT_OPTION, MOUNT_MISSING, HOOK_UNTRUSTED or
-        HOOK_MISSING.
+        each item that is refused, naming the spec: TARGET_FORBIDDEN, MOUNT_OPTION, MOUNT_MISSING, SPEC_STALE,
+        HOOK_UNTRUSTED or HOOK_MISSING.
     """
     refused: list[Finding] = []
     imposed = Plan(plan.devices, findings=plan.findings)
@@ -118,14 +118,31 @@ def _mount_objections(mount: Json, spec: str, world: World) -> list[Finding]:
     if edits.is_bind(options):
         # A relative source lies in the bundle, which is none of a spec's business.
         if source.startswith("/") and world.is_missing(source):
-            text = f"{source} is missing on the host, which the spec mounts at {target}"
-            findings.append(Finding("MOUNT_MISSING", text, path=spec))
+            from shim.create import stale  # late, as below: only what is refused needs it
+
+            findings.append(stale.missing_mount(source, target, spec, world))
+        elif "/libcuda.so." in source:
+            findings += _driver_objection(source, spec, world)
     elif edits.lacks_bind(mount.get("type"), options):
         text = (
             f"the mount at {target} has neither a file system as its type nor an absolute path of the host: {source!r}"
         )
         findings.append(Finding("MOUNT_OPTION", text, path=spec))
     return findings
+
+
+def _driver_objection(source: str, spec: str, world: World) -> list[Finding]:
+    """NVIDIA's library works with the kernel module of its own version only, which says what that is."""
+    version = source.rpartition("/libcuda.so.")[2]
+    try:
+        running = world.read("/proc/driver/nvidia/version")[1]
+    except OSError:
+        return []
+    if "." not in version or "NVRM" not in running or version in running.split():
+        return []
+    from shim.create import stale
+
+    return [stale.other_driver(source, version, spec, world)]
 
 
 def _option_objections(options: Iterable[str], target: str, spec: str) -> list[Finding]:

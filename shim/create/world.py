@@ -6,6 +6,7 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
     lstat, stat        what lies at a path                readlink   the text of a symbolic link
     read               status and text of a small file    getxattr   an extended attribute
     access             whether we may execute a file      index      whether an index counts
+    names              the names in a directory
     missing            whether a path leads nowhere   readonly   whether the file system of a path is read-only
     environ            a variable of the call             content    whether a file could be read
     idmap, ridmap      whether ids can be mapped on a bind mount of a path, or on those below it, too
@@ -80,6 +81,11 @@ class World:
     def getxattr(self, path: str, name: str) -> bytes:
         """An extended attribute of a file, links followed. Raises OSError."""
         return bytes.fromhex(self._ask("getxattr", (path, name)))
+
+    def names(self, path: str) -> list[str]:
+        """The names in a directory, sorted. Raises OSError."""
+        listed: list[str] = self._ask("names", path)
+        return listed
 
     def is_executable(self, path: str) -> bool:
         """Whether this process may execute the file, by its effective ids (access(2), X_OK)."""
@@ -348,6 +354,7 @@ _LOOKS: dict[str, Callable[[Any], Any]] = {
     "stat": posix.stat,
     "readlink": posix.readlink,
     "getxattr": lambda argument: posix.getxattr(*argument).hex(),
+    "names": lambda path: sorted(posix.listdir(path)),
     "access": lambda path: posix.access(path, posix.X_OK, effective_ids=True),
     "missing": _is_missing,
     "readonly": _is_read_only,
