@@ -216,6 +216,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "POD_ANNOTATION": (WARNING, "let a device plugin ask, by a resource in the container's limits"),
     "DISCOVERY_WISH": (ERROR, "`shim cdi generate --help` lists what can be asked for"),
     "DISCOVERY_NAME": (ERROR, "choose other names with --device-name-strategy, or one of the devices with --device"),
+    "DISCOVERY_INCOMPLETE": (ERROR, "load the driver's modules and install its packages, then generate again"),
+    "DISCOVERY_PART": (WARNING, "install it if containers need it, then generate again"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

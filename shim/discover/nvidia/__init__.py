@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 from shim.base.findings import CdiError, Finding
+from shim.discover.nvidia import options
 
 if TYPE_CHECKING:
     from shim.discover.model import Discovery, Wish
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 MODES: dict[str, str] = {
     "auto": "shim.discover.nvidia.native",
     "nvml": "shim.discover.nvidia.native",
+    "gds": "shim.discover.nvidia.companions",
+    "mofed": "shim.discover.nvidia.companions",
+    "gdrcopy": "shim.discover.nvidia.companions",
+    "nvswitch": "shim.discover.nvidia.companions",
+    "imex": "shim.discover.nvidia.imex",
 }
 
 PCI_VENDOR = "0x10de"
@@ -55,10 +61,11 @@ def is_present(host: Host, wish: Wish) -> bool:
 def discover(host: Host, wish: Wish) -> Discovery:
     """What the host has of NVIDIA, in the mode that is asked for.
 
-    Raises CdiError: DISCOVERY_WISH for a mode, strategy or device that does not exist.
+    Raises CdiError: DISCOVERY_WISH for a mode, feature, strategy or device that does not exist.
     """
     name = MODES.get(wish.mode)
     if name is None:
         text = f"--mode {wish.mode}: NVIDIA has no such mode (there are: {', '.join(MODES)})"
         raise CdiError([Finding("DISCOVERY_WISH", text)])
+    options.check_features(wish)
     return cast("Mode", import_module(name)).discover(host, wish)
