@@ -13,29 +13,34 @@ from shim.cdi.names import quoted, split_kind
 from shim.cdi.spec import examine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Json = dict[str, Any]
     Path = tuple[str | int, ...]
+    Rules = Callable[[Json, str], Iterable[tuple[Path, Finding]]]
 
 
-def warnings(data: bytes, path: str = "") -> list[Finding]:
+def warnings(data: bytes, path: str = "", more: Rules | None = None) -> list[Finding]:
     """Warnings about a valid spec; an empty list for a spec with faults, which have to be corrected first.
 
     Arguments:
         data: the text of the spec file.
         path: the file it is from, for the findings.
+        more: further rules: the findings about a decoded document and its path, each with the way to the item.
     """
     document, faults = examine(data, path)
     if faults:
         return []
-    warnings = list(_warnings(document))
+    warnings = [(way, Finding(id, text, path=path)) for id, way, text in _warnings(document)]
+    warnings += more(document, path) if more else ()
     if not warnings:
         return []
     from shim.cdi.yamltext import Document  # late: 19 ms, which a JSON spec without a warning shall not cost
 
     text_read = Document(data)
-    return [Finding(id, text, path=path, line=text_read.locate(position)) for id, position, text in warnings]
+    for way, finding in warnings:
+        finding.line = text_read.locate(way)
+    return [finding for _, finding in warnings]
 
 
 def _warnings(document: Json) -> Iterator[tuple[str, Path, str]]:
@@ -50,7 +55,8 @@ def _warnings(document: Json) -> Iterator[tuple[str, Path, str]]:
 
 def _mounts(edits: Json, way: Path) -> Iterator[tuple[str, Path, str]]:
     for index, mount in enumerate(edits.get("mounts", ())):
-        if lacks_bind(mount.get("type"), mount.get("options", ())):
+        is_of_host = mount["hostPath"].startswith("/")  # of anything else rbind makes no mount that is meant
+        if is_of_host and lacks_bind(mount.get("type"), mount.get("options", ())):
             kind = f"type {quoted(mount['type'])}" if mount.get("type") else "no type"
             text = (
                 f"the mount at {quoted(mount['containerPath'])} has {kind}, and neither bind nor rbind in its options"

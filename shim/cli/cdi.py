@@ -191,6 +191,8 @@ def diff_specs(old: str, new: str, form: str) -> None:
 def validate(paths: tuple[str, ...], form: str) -> None:
     """Check spec files, all faults of a file at once, each with its line.
 
+    What the CDI specification permits and a create refuses on every host is an error as well.
+
     A directory is checked as the runtime reads it: every spec in it, and conflicts between them. In a directory of the
     configuration owner and mode count as well, as in a create. `-` is standard input.
 

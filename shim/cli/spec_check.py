@@ -10,6 +10,7 @@ from shim.base import remedies
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 from shim.cdi import advice, directories, spec, unresolved
+from shim.create import static_rules
 from shim.host.trust import Trust
 
 if TYPE_CHECKING:
@@ -51,12 +52,12 @@ def _is_named(name: str) -> bool:
 
 
 def text(data: bytes, path: str) -> list[Finding]:
-    """Faults of a spec's text, or else warnings about it."""
+    """Faults of a spec's text, or else warnings about it and what a create refuses of it."""
     faults = spec.faults(data, path)
     for finding in faults:
         if "shim cdi validate" in finding.remedy:  # the usual remedy, which is to run this check
             finding.remedy = "mend the file"
-    return faults or advice.warnings(data, path)
+    return faults or advice.warnings(data, path, static_rules.objections)
 
 
 def directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:

@@ -86,15 +86,23 @@ def _bad_names(devices: Mapping[str, str]) -> list[Finding]:
     findings = []
     owners: dict[str, str] = {}
     for host, name in devices.items():
-        for text, template in ((host, False), (name, True)):
-            fault = netnames.fault(text, template=template)
-            if fault:
-                findings.append(Finding("NETDEV_NAME", f"interface name {text!r}: {fault}"))
+        findings += name_objections(host, name)
         other = owners.setdefault(name, host)
         if other != host and not name.endswith("%d"):
             text = f"{other} and {host} would both be {name} in the container"
             findings.append(Finding("NETDEV_NAME", text, "ask for one of the two, or change a name in the spec"))
     return findings
+
+
+def name_objections(host: str, name: str) -> list[Finding]:
+    """NETDEV_NAME, for a name that no interface can have.
+
+    Arguments:
+        host: the interface's name on the host.
+        name: that in the container, which may be a template of the kernel (eth%d).
+    """
+    faults = [(text, netnames.fault(text, template=template)) for text, template in ((host, False), (name, True))]
+    return [Finding("NETDEV_NAME", f"interface name {text!r}: {fault}") for text, fault in faults if fault]
 
 
 def _network(config: Json) -> Json | None:

@@ -11,6 +11,9 @@ container, and lays these rules over it:
 
 startContainer hooks are left as they are: they are programs of the image and run inside, with the container's rights.
 
+What is judged without a look at the host stands in functions of an item (`node_objections` and the like), which
+`shim cdi validate` applies as well (shim.create.static_rules).
+
 Source: OCI runtime specification, "POSIX-platform Hooks"; runc hands a hook without `env` the environment of the image.
 """
 
@@ -52,12 +55,12 @@ def impose(plan: Plan, launcher: str, world: World, *, rootful: bool, user: int)
     for origin in plan.origins:
         spec, block = origin["spec"], dict(origin["edits"])
         for node in block.get("deviceNodes") or ():
-            refused += _target_objections("device node", node["path"], spec)
+            refused += node_objections(node, spec)
         if block.get("mounts"):
             block["mounts"] = [_bound(mount) for mount in block["mounts"]]
             for mount in block["mounts"]:
-                refused += _target_objections("mount", mount["containerPath"], spec)
-                refused += _mount_objections(mount, spec, world)
+                refused += mount_objections(mount, spec)
+                refused += _source_objections(mount, spec, world)
         hooks = block.get("hooks")
         if hooks:
             trust = trust or world.trust(rootful=rootful, user=user)
@@ -78,6 +81,29 @@ _KERNEL_TARGETS = {
     "/sys/bus/ap",  # IBM Z: the view of the crypto adapters that belong to the container
     "/sys/devices/ap",
 }
+
+
+def node_objections(node: Json, spec: str) -> list[Finding]:
+    """Why a device node of a spec is refused, whatever the host has: TARGET_FORBIDDEN.
+
+    Arguments:
+        node: of the spec.
+        spec: path of the spec.
+    """
+    return _target_objections("device node", node["path"], spec)
+
+
+def mount_objections(mount: Json, spec: str) -> list[Finding]:
+    """Why a mount of a spec is refused, whatever the host has: TARGET_FORBIDDEN, MOUNT_OPTION. Arguments: as above."""
+    source, target, options = mount["hostPath"], mount["containerPath"], mount.get("options") or ()
+    findings = [*_target_objections("mount", target, spec), *_option_objections(options, target, spec)]
+    if edits.lacks_bind(mount.get("type"), options) and not source.startswith("/"):
+        text = (
+            f"the mount at {target} has neither a file system as its type nor an absolute path of the host: {source!r}"
+        )
+        remedy = "name its file system as the type, such as tmpfs, or give an absolute hostPath and the option rbind"
+        findings.append(Finding("MOUNT_OPTION", text, remedy, path=spec))
+    return findings
 
 
 def _target_objections(what: str, path: str, spec: str) -> list[Finding]:
@@ -112,23 +138,16 @@ def _bound(mount: Json) -> Json:
     return mount
 
 
-def _mount_objections(mount: Json, spec: str, world: World) -> list[Finding]:
-    source, target, options = mount["hostPath"], mount["containerPath"], mount.get("options") or ()
-    findings = _option_objections(options, target, spec)
-    if edits.is_bind(options):
-        # A relative source lies in the bundle, which is none of a spec's business.
-        if source.startswith("/") and world.is_missing(source):
-            from shim.create import stale  # late, as below: only what is refused needs it
+def _source_objections(mount: Json, spec: str, world: World) -> list[Finding]:
+    source = mount["hostPath"]
+    if not edits.is_bind(mount.get("options") or ()):
+        return []
+    # A relative source lies in the bundle, which is none of a spec's business.
+    if source.startswith("/") and world.is_missing(source):
+        from shim.create import stale  # late, as below: only what is refused needs it
 
-            findings.append(stale.missing_mount(source, target, spec, world))
-        elif "/libcuda.so." in source:
-            findings += _driver_objection(source, spec, world)
-    elif edits.lacks_bind(mount.get("type"), options):
-        text = (
-            f"the mount at {target} has neither a file system as its type nor an absolute path of the host: {source!r}"
-        )
-        findings.append(Finding("MOUNT_OPTION", text, path=spec))
-    return findings
+        return [stale.missing_mount(source, mount["containerPath"], spec, world)]
+    return _driver_objection(source, spec, world) if "/libcuda.so." in source else []
 
 
 def _driver_objection(source: str, spec: str, world: World) -> list[Finding]:
@@ -214,15 +233,38 @@ def _hook_warnings(hooks: list[Json], objections: dict[str, tuple[str, str]], sp
     """What is odd about hooks that may run, and what they do not get. Arguments: as of _hook_objections."""
     findings = []
     for stage in dict.fromkeys(hook["hookName"] for hook in hooks):
-        if stage in _ODD_STAGES:
-            text = f"the spec has a hook of the stage {stage}, which {_ODD_STAGES[stage]}"
-            findings.append(Finding("HOOK_STAGE", text, path=spec))
+        findings += stage_warnings(stage, spec)
     for hook in hooks:
-        dropped = [entry.partition("=")[0] for entry in hook.get("env") or () if _is_loading(entry)]
-        if dropped and _runs(hook, objections):
-            text = f"the hook {hook['path']} does not get {', '.join(dropped)}, which would choose code that it loads"
-            findings.append(Finding("HOOK_ENVIRONMENT", text, path=spec))
+        if _runs(hook, objections):
+            findings += environment_warnings(hook, spec)
     return findings
+
+
+def stage_warnings(stage: str, spec: str) -> list[Finding]:
+    """HOOK_STAGE, for a stage of hooks that no device needs.
+
+    Arguments:
+        stage: hookName of a hook.
+        spec: path of the spec.
+    """
+    if stage not in _ODD_STAGES:
+        return []
+    text = f"the spec has a hook of the stage {stage}, which {_ODD_STAGES[stage]}"
+    return [Finding("HOOK_STAGE", text, path=spec)]
+
+
+def environment_warnings(hook: Json, spec: str) -> list[Finding]:
+    """HOOK_ENVIRONMENT, for variables that a hook does not get.
+
+    Arguments:
+        hook: of the spec.
+        spec: path of the spec.
+    """
+    dropped = [entry.partition("=")[0] for entry in hook.get("env") or () if _is_loading(entry)]
+    if not dropped or hook["hookName"] == _INSIDE:
+        return []
+    text = f"the hook {hook['path']} does not get {', '.join(dropped)}, which would choose code that it loads"
+    return [Finding("HOOK_ENVIRONMENT", text, path=spec)]
 
 
 def _hardened(hook: Json, launcher: str, world: World) -> Json:

@@ -720,3 +720,84 @@ def test_a_configuration_that_cannot_be_read_is_named(shim: Any, trusted_path: P
     assert done.returncode == 1
     assert "SETTINGS" in done.stderr
     assert "config.toml" in done.stderr
+
+
+# Edits that the specification permits -> (line, id, level) of what a create refuses of them, or warns of, on any host
+REFUSED: dict[str, tuple[str, list[tuple[int, str, str]]]] = {
+    "a relative source of a mount that is no file system": (
+        "mounts: [{hostPath: data, containerPath: /a}]",
+        [(5, "MOUNT_OPTION", "ERROR")],
+    ),
+    "a relative source, with the type bind alone": (
+        "mounts: [{hostPath: data, containerPath: /a, type: bind, options: [ro]}]",
+        [(5, "MOUNT_OPTION", "ERROR")],
+    ),
+    "propagation to the host": (
+        "mounts: [{hostPath: /usr, containerPath: /a, options: [rbind, rshared]}]",
+        [(5, "MOUNT_OPTION", "ERROR")],
+    ),
+    "options joined by commas": (
+        'mounts: [{hostPath: /usr, containerPath: /a, options: ["bind,shared", bind]}]',
+        [(5, "MOUNT_OPTION", "ERROR")],
+    ),
+    "a relative target": (
+        "mounts: [{hostPath: /usr, containerPath: a/b, options: [bind]}]",
+        [(5, "TARGET_FORBIDDEN", "ERROR")],
+    ),
+    "a target in the kernel's file systems, and one that leads upwards": (
+        "mounts: [{hostPath: /usr, containerPath: /proc/x, options: [bind]},\n"
+        "    {hostPath: /usr, containerPath: /a/../b, options: [bind]}]",
+        [(5, "TARGET_FORBIDDEN", "ERROR"), (6, "TARGET_FORBIDDEN", "ERROR")],
+    ),
+    "a node at a relative path": ("deviceNodes: [{path: dev/gpu0}]", [(5, "TARGET_FORBIDDEN", "ERROR")]),
+    "the name of an interface": (
+        "netDevices: [{hostInterfaceName: eth0, name: much-too-long-a-name}]",
+        [(5, "NETDEV_NAME", "ERROR")],
+    ),
+    "a stage that no device needs, twice": (
+        "hooks: [{hookName: prestart, path: /bin/true}, {hookName: prestart, path: /bin/sh}]",
+        [(5, "HOOK_STAGE", "WARNING")],
+    ),
+    "a variable that loads code": (
+        "hooks: [{hookName: createContainer, path: /bin/true, env: [LD_PRELOAD=x]}]",
+        [(5, "HOOK_ENVIRONMENT", "WARNING")],
+    ),
+    "a hook inside": ("hooks: [{hookName: startContainer, path: /bin/true, env: [LD_PRELOAD=x]}]", []),
+    "what is not on this host": (
+        "mounts: [{hostPath: /none, containerPath: /a, options: [bind]}]\n"
+        "    deviceNodes: [{path: /dev/none}]\n    hooks: [{hookName: createContainer, path: /none}]",
+        [],
+    ),
+    "a file system, and a path of the bundle": (
+        "mounts: [{hostPath: tmpfs, containerPath: /a, type: tmpfs},"
+        " {hostPath: data, containerPath: /b, options: [bind]}]",
+        [],
+    ),
+}
+
+
+LAYOUTS = {
+    "of a device": 'devices:\n- containerEdits:\n    EDITS\n  name: "0"\n',
+    "of the spec": 'devices: [{name: "0", containerEdits: {env: [A=b]}}]\ncontainerEdits:\n    EDITS\n',
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+@pytest.mark.parametrize(("edits", "expected"), REFUSED.values(), ids=REFUSED.keys())
+def test_b1_validate_called_a_spec_valid_that_every_create_refuses(
+    shim: Any, edits: str, expected: list[tuple[int, str, str]], layout: str
+) -> None:
+    text = 'cdiVersion: "1.1.0"\nkind: acme.example/gpu\n' + layout.replace("EDITS", edits)
+    done = shim("cdi", "validate", "-", "-o", "json", stdin=text)
+    found = json.loads(done.stdout)["-"]
+    assert [(one["line"], one["id"], one["level"]) for one in found] == expected
+    assert done.returncode == any(level == "ERROR" for _, _, level in expected)
+
+
+def test_b1_the_advice_for_a_relative_path_was_rbind(shim: Any) -> None:
+    """No create adds it to such a mount, and with it the source would be a path in the bundle."""
+    edits = "mounts: [{hostPath: data, containerPath: /a}]"
+    text = 'cdiVersion: "1.1.0"\nkind: acme.example/gpu\n' + LAYOUTS["of a device"].replace("EDITS", edits)
+    told = shim("cdi", "validate", "-", stdin=text).stderr
+    assert "name its file system as the type, such as tmpfs" in told
+    assert "MOUNT_NOT_BOUND" not in told
