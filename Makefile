@@ -148,7 +148,7 @@ build/wheel: $(VENV)/builder $(SOURCES)
 	$(PIP) wheel --no-build-isolation --no-deps -Cbuild-dir=build/meson -w $@.new .
 	mv -T $@.new $@
 
-DOCUMENTS := $(addprefix docs/,configuration.md create.md deviations.md engines.md findings.md quickstart.md)
+DOCUMENTS := $(addprefix docs/,configuration.md create.md deviations.md engines.md findings.md quickstart.md rules.md) $(wildcard packaging/rules.d/*.toml)
 
 build/image: build/wheel $(DOCUMENTS) packaging/image.py packaging/manual.py packaging/logrotate packaging/lock.txt
 	@echo "making the image of an installation"

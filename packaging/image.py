@@ -29,7 +29,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 LOCK = HERE / "lock.txt"
 # those for users, each of which leads to the others
-DOCUMENTS = ("configuration", "create", "deviations", "engines", "findings", "quickstart")
+DOCUMENTS = ("configuration", "create", "deviations", "engines", "findings", "quickstart", "rules")
 BUILT = "python-prctl"  # published as source only
 
 
@@ -89,6 +89,8 @@ def write_texts(image: Path) -> None:
         texts[path] = shim.cli.completion.source(shim.cli.shim, shell)
     for name in DOCUMENTS:
         texts[f"share/doc/cdi-shim/{name}.md"] = (HERE.parent / f"docs/{name}.md").read_text(encoding="utf-8")
+    for rule in sorted((HERE / "rules.d").glob("*.toml")):
+        texts[f"share/doc/cdi-shim/rules.d/{rule.name}"] = rule.read_text(encoding="utf-8")
     texts["etc/logrotate.d/shim"] = (HERE / "logrotate").read_text(encoding="utf-8")
     about = {"version": shim.__version__, "soabi": sysconfig.get_config_var("SOABI")}
     texts["image.json"] = json.dumps(about) + "\n"

@@ -218,6 +218,8 @@ TABLE: dict[str, tuple[str, str]] = {
     "DISCOVERY_NAME": (ERROR, "choose other names with --device-name-strategy, or one of the devices with --device"),
     "DISCOVERY_INCOMPLETE": (ERROR, "load the driver's modules and install its packages, then generate again"),
     "DISCOVERY_PART": (WARNING, "install it if containers need it, then generate again"),
+    "DISCOVERY_DEVICE": (ERROR, "mend the device or its driver, then generate again; the other devices are written"),
+    "RULE_INVALID": (ERROR, "correct the file; docs/rules.md has its keys"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

@@ -56,7 +56,7 @@ class Wish:
     csv_ignored: tuple[str, ...] = ()
     has_numbers: bool = False
     has_network: bool = False
-    rules_dirs: tuple[str, ...] = ("/usr/share/shim/rules.d", "/etc/shim/rules.d")
+    rules_dirs: tuple[str, ...] = ("/etc/shim/rules.d",)
 
     def kind_of(self, usual: str) -> str:
         """The kind to write, of a vendor's usual one: VENDOR/CLASS."""

@@ -31,7 +31,11 @@ OUTSIDE = {
     "usr/local/share/bash-completion/completions/shim": "644",
     **{
         f"usr/local/share/doc/cdi-shim/{name}.md": "644"
-        for name in ("configuration", "create", "deviations", "engines", "findings", "quickstart")
+        for name in ("configuration", "create", "deviations", "engines", "findings", "quickstart", "rules")
+    },
+    **{
+        f"usr/local/share/doc/cdi-shim/rules.d/{name}.toml": "644"
+        for name in ("fpga-opae", "fpga-xrt", "kvm", "npu-accel", "tpm", "usb-serial", "v4l2", "vfio")
     },
     "usr/local/share/fish/vendor_completions.d/shim.fish": "644",
     "usr/local/share/man/man1/shim.1": "644",
