@@ -1,15 +1,14 @@
 /*
- * What will be mounted over a root: places whose contents in the tree are not what the container will see.
+ * Covers: the mounts of a container over its root, below which the tree's contents are not what the container will see.
  *
- * A hook runs when everything is mounted, and looks into a volume where one is mounted. When a hook's work is done before
- * the container is made, only the tree is there. So each mount of the container is a cover, and a path that leads below
- * one, at any component on its way, is refused with -EXDEV, read or written, like a write into another mount in a hook. The
- * handle remembers that it happened, since much of what reads configuration goes on without a directory that cannot be
- * opened.
+ * A hook runs when everything is mounted, and sees the contents of volumes. When a hook's work is done before the
+ * container is created, only the tree exists. So each mount of the container is a cover, and a path that leads below a
+ * cover, at any component, is refused with -EXDEV, read or written, like a write into another mount in a hook. The
+ * handle notes the refusal, since most readers of configuration continue without a directory that cannot be opened.
  *
- * The container's programs go a path component by component, and so does walk() here: a link that lies in a covered
- * directory will not be there, wherever it leads in the tree. The mounts themselves are made one after the other, so the
- * way to a mount point leads through the mounts that come before it.
+ * walk() follows a path component by component, as the kernel does for the container's programs: a link in a covered
+ * directory will not exist for them, wherever it leads in the tree. Mounts are made in their order, so the path to a
+ * mount point leads through the mounts before it.
  */
 #define _GNU_SOURCE
 #include "root.h"
@@ -21,7 +20,7 @@
 
 enum { LINKS = 40 }; /* as many as the kernel follows */
 
-/* Whether a path lies below a directory; `itself`: or is that directory. */
+/* Whether a path lies below a directory; with `itself` also whether it is that directory. */
 static bool is_below(const char *path, const char *folder, bool itself)
 {
     size_t length = strlen(folder);
@@ -29,29 +28,29 @@ static bool is_below(const char *path, const char *folder, bool itself)
     return !strncmp(path, folder, length) && (path[length] == '/' || (itself && !path[length]));
 }
 
-/* The last of the first COUNT covers that lies nearest above a path without links, or at it; NULL: none. */
+/* Of the first COUNT covers the nearest at or above a path without links, of equal ones the last; NULL: none. */
 static const struct cover *cover_over(const struct covers *covers, size_t count, const char *path)
 {
-    const struct cover *found = NULL;
+    const struct cover *nearest = NULL;
 
     for (size_t i = 0; i < count; i++) {
         const struct cover *cover = &covers->items[i];
-        if (is_below(path, cover->real, true) && (!found || strlen(cover->real) >= strlen(found->real)))
-            found = cover;
+        if (is_below(path, cover->real, true) && (!nearest || strlen(cover->real) >= strlen(nearest->real)))
+            nearest = cover;
     }
-    return found;
+    return nearest;
 }
 
-/* ---- the way of a path ---- */
+/* ---- following a path ---- */
 
 struct walk {
     char here[COVER_PATH];     /* where the walk is: no links, "" is the root */
     char rest[2 * COVER_PATH]; /* what is still to go */
     unsigned links;
-    bool missing; /* the tree ends before the path does: the rest is taken as it is written */
+    bool missing; /* the tree ends before the path does: the rest is followed by its text */
 };
 
-/* Takes the next component from the rest; 0 at the end. *last: it is the path's last one. */
+/* Takes the next component from the rest; 0 at the end. *last: it is the path's last component. */
 static size_t next_component(struct walk *walk, char name[COVER_PATH], bool *last)
 {
     char *from = walk->rest + strspn(walk->rest, "/");
@@ -77,7 +76,7 @@ static int take_link(const struct root *root, struct walk *walk, const char *whe
     walk->missing = fd == -ENOENT;
     if (fd < 0)
         return fd == -ENOENT ? 0 : fd;
-    if (length <= 0) /* ENOENT is the answer for what is no link */
+    if (length <= 0) /* ENOENT also for a file that is not a link */
         return 0;
     if (++walk->links > LINKS)
         return -ELOOP;
@@ -90,7 +89,7 @@ static int take_link(const struct root *root, struct walk *walk, const char *whe
     return 1;
 }
 
-/* Goes up one directory. What is missing has no `..`. */
+/* Goes up one directory. A missing directory has no `..`. */
 static int go_up(struct walk *walk)
 {
     char *slash = strrchr(walk->here, '/');
@@ -101,8 +100,8 @@ static int go_up(struct walk *walk)
 }
 
 /*
- * Goes one component on. 1: there is more to go; 0: the walk is at its end, or at one of the first COUNT covers with
- * something left to go (*cover).
+ * Follows the next component. 1: there are more components; 0: the walk is at its end, or at one of the first COUNT
+ * covers with components left (*cover).
  */
 static int step(const struct root *root, struct walk *walk, bool follow, size_t count, const struct cover **cover)
 {
@@ -129,8 +128,8 @@ static int step(const struct root *root, struct walk *walk, bool follow, size_t 
 }
 
 /*
- * Goes the way of a path. FOLLOW: also a link at its end. Afterwards walk->here is where it leads, or the first place at
- * or below a cover (*cover, else NULL), with walk->rest to go from there.
+ * Follows a path. FOLLOW: also a link at its end. Afterwards walk->here is the directory or file it leads to, or the
+ * first directory at or below a cover (*cover, else NULL), with the remaining components in walk->rest.
  */
 static int go(const struct root *root, const char *path, bool follow, size_t count, struct walk *walk,
               const struct cover **cover)
@@ -147,7 +146,7 @@ static int go(const struct root *root, const char *path, bool follow, size_t cou
     return rc;
 }
 
-/* Goes the rest of the way below a cover, as it is written; returns the cover over its end, one of the first COUNT. */
+/* Follows the rest of the path below a cover by its text; returns the cover over its end, of the first COUNT. */
 static int go_below(const struct root *root, size_t count, struct walk *walk, const struct cover **cover)
 {
     const struct cover *none = NULL;
@@ -171,8 +170,8 @@ static int meet(struct covers *covers, const char *path)
 }
 
 /*
- * Finds where a path leads; -EXDEV, and noted, below a cover; 1: nowhere, in the container neither. BELOW_LENT: it may also
- * lead below a lent directory, which itself may always be listed.
+ * Finds where a path leads; -EXDEV, and noted in the handle, below a cover; 1: nowhere, nor in the container.
+ * BELOW_LENT: it may also lead below a lent directory, which itself may always be listed.
  */
 static int find_place(const struct root *root, const char *path, bool follow, bool below_lent, struct walk *walk)
 {
@@ -224,8 +223,8 @@ int cover_note(const struct root *root, const char *path)
 /* ---- the covers ---- */
 
 /*
- * Finds a mount point. Below an earlier mount the contents of that decide where it lies, and a link there would lead
- * elsewhere: from here only a path without links can be resolved.
+ * Finds a mount point. Below an earlier mount it depends on the contents of that mount, where a link could lead
+ * elsewhere: there only a path without links can be resolved.
  */
 static int find_point(const struct root *root, size_t number)
 {

@@ -1,10 +1,10 @@
 /*
- * What ldconfig finds out about one file: is it a library, of which type, for which ISA level, under which soname.
+ * The facts that ldconfig determines for a file: whether it is a library, its type, ISA level and soname.
  *
- * The answers are glibc's (elf/readlib.c, elf/readelflib.c and the sysdeps variants), also where they surprise: the last
- * PT_DYNAMIC counts and its offset is cut to 32 bits, the dynamic entries run to DT_NULL whatever the segment's size,
- * offsets equal to the file's size are good. Where glibc reads past the end of a mapping and may crash, the file
- * continues here with zeros.
+ * The rules are glibc's (elf/readlib.c, elf/readelflib.c and the sysdeps variants), also the unexpected ones: the last
+ * PT_DYNAMIC counts and its offset is cut to 32 bits, the dynamic entries end at DT_NULL whatever the segment's size,
+ * offsets equal to the file's size are valid. Where glibc reads past the end of a mapping and may crash, zeros are read
+ * here.
  *
  * elffile.c does the reading.
  */
@@ -202,7 +202,7 @@ static bool read_soname(struct elf_file *file, const struct layout *layout, uint
     return false;
 }
 
-/* glibc <= 2.36 walks on until it has a soname and a type, which follows from a needed libc or libm. */
+/* glibc <= 2.36 continues until it has a soname and a type, which follows from a needed libc or libm. */
 static bool read_needs(struct elf_file *file, const struct layout *layout, uint64_t strings, struct elf_facts *facts)
 {
     for (uint64_t at = layout->dynamic; !elf_spent(file); at += dynamic_size(file)) {
@@ -229,8 +229,8 @@ static bool read_needs(struct elf_file *file, const struct layout *layout, uint6
 }
 
 /*
- * Whether all that walk would end with is the first soname: there is one at most, and no bad offset. Spares reading the
- * needed names where the type follows from the machine, which is nearly everywhere.
+ * Whether that loop would give nothing but the first soname: there is at most one soname, and no bad offset. Then the
+ * needed names need not be read where the type follows from the machine, as it nearly always does.
  */
 static bool needs_do_not_matter(struct elf_file *file, const struct layout *layout, uint64_t strings)
 {
@@ -288,7 +288,7 @@ static int riscv_flags(uint32_t e_flags)
     return -1;
 }
 
-/* The flags of an entry as the ldconfig of this architecture gives them, or -1: not one of ours. */
+/* The flags of an entry as the ldconfig of this architecture gives them, or -1: another architecture. */
 static int machine_flags(struct elf_file *file, const Elf32_Ehdr *header, const struct ld_arch *arch, int flags)
 {
     uint32_t e_flags = elf_get32(file, file->native32 ? 36 : 48);
@@ -314,7 +314,7 @@ static int machine_flags(struct elf_file *file, const Elf32_Ehdr *header, const 
 
 static int read_elf(struct elf_file *file, const struct ld_profile *profile, struct elf_facts *facts)
 {
-    Elf32_Ehdr header; /* the fields used before the class is known lie at the same places in both */
+    Elf32_Ehdr header; /* the fields used before the class is known have the same offsets in both */
 
     elf_get(file, 0, &header, sizeof header);
     uint8_t class = header.e_ident[EI_CLASS];

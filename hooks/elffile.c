@@ -1,8 +1,8 @@
 /*
  * Reading an ELF file by a few small preads.
  *
- * That needs no more of a cold disk than what is looked at, cannot fail for want of address space, and a writer that shortens
- * the file meanwhile makes a short read instead of a SIGBUS. ELF_READS bounds the work that one crafted file can cause.
+ * Compared with mmap, a cold disk reads only what is needed, a lack of address space is no error, and a file that is
+ * shortened meanwhile gives a short read instead of a SIGBUS. ELF_READS limits the work that a crafted file can cause.
  */
 #define _GNU_SOURCE
 #include "elffile.h"

@@ -21,7 +21,7 @@ enum { ELF_HEAD = 4096, ELF_PART = 1024, ELF_READS = 1024 };
 struct elf_file {
     int fd;
     uint64_t size;
-    unsigned reads; /* so far; at ELF_READS it is over */
+    unsigned reads; /* so far, at most ELF_READS */
     bool native32;  /* 32-bit headers */
     size_t head_have;
     unsigned char head[ELF_HEAD]; /* the beginning: headers, notes, often the strings too */
@@ -29,39 +29,39 @@ struct elf_file {
         uint64_t at;
         size_t have;
         unsigned char bytes[ELF_PART];
-    } parts[2]; /* the latest two other places: dynamic entries, their strings */
+    } parts[2]; /* the latest two other parts: dynamic entries, their strings */
     unsigned latest;
 };
 
-/* Begins to read an open regular file of SIZE bytes. False: it is too short for the beginning of an ELF header. */
+/* Starts reading an open regular file of SIZE bytes. False: it is too short for the beginning of an ELF header. */
 bool elf_begin(struct elf_file *file, int fd, uint64_t size);
 
-/* Copies SIZE bytes, at most ELF_PART, from offset AT; what lies behind the end of the file is zero. */
+/* Copies SIZE bytes, at most ELF_PART, from offset AT; bytes behind the end of the file are zero. */
 void elf_get(struct elf_file *file, uint64_t at, void *into, size_t size);
 
 /* The same for a number of 32 bits. */
 uint32_t elf_get32(struct elf_file *file, uint64_t at);
 
-/* Whether as many reads were made as one file may cause: whatever it is, it is no library. */
+/* Whether the limit of reads is reached: then the file does not count as a library. */
 bool elf_spent(const struct elf_file *file);
 
-/* glibc's check of an offset: the file's end itself is still good. */
+/* glibc's check of an offset: the file's end itself is valid. */
 bool elf_within(const struct elf_file *file, uint64_t at);
 
-/* Whether this text, of at most 39 bytes, and a NUL stand at an offset. */
+/* Whether there is this text, of at most 39 bytes, and a NUL at an offset. */
 bool elf_string_is(struct elf_file *file, uint64_t at, const char *text);
 
 /* Copies a string to a buffer of LD_SONAME_MAX bytes. False: it does not end within so many. */
 bool elf_get_string(struct elf_file *file, uint64_t at, char *into);
 
 /*
- * Copies the text of a note that is found by the name of its section, without the NULs around it.
+ * Copies the text of the note in the section of this name, without the NULs around it.
  * fd, size: an open regular file and its size. owner: the name in the note.
  * Returns the length of the text, 0 when there is no such note or it does not fit.
  */
 size_t elf_note(int fd, uint64_t size, const char *section, const char *owner, char *into, size_t room);
 
-/* --- what ldconfig finds out about a file --------------------------------------------------------------------------- */
+/* --- the facts that ldconfig determines for a file ------------------------------------------------------------------ */
 
 enum { LD_TYPE_ELF = 1, LD_TYPE_LIBC6 = 3 };
 enum { LD_SONAME_MAX = 128 * 1024 };
@@ -76,5 +76,5 @@ struct elf_facts {
 
 struct ld_profile;
 
-/* Looks at an open regular file of SIZE bytes. Returns 1 and the facts for a library, 0 for anything else. */
+/* Examines an open regular file of SIZE bytes. Returns 1 and the facts for a library, 0 for any other file. */
 int elf_read(int fd, uint64_t size, const struct ld_profile *profile, struct elf_facts *facts);

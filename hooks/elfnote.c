@@ -1,8 +1,9 @@
 /*
- * A note of an ELF file that is found by its section's name.
+ * Finds a note of an ELF file by its section's name.
  *
- * Loaders find notes by program headers; the vendors' notes for tools are found by section headers, which a loader never
- * looks at. An image's file may have any bytes there, so every offset is a number to be read at, never a pointer.
+ * Loaders find notes by program headers; the vendors' notes for tools are listed in section headers, which a loader
+ * never reads. An image's file may have any bytes there, so offsets are only used as offsets of pread, never as
+ * pointers.
  */
 #define _GNU_SOURCE
 #include "elffile.h"
@@ -47,7 +48,7 @@ static struct section get_section(struct elf_file *file, const struct sections *
     return (struct section){s.sh_name, s.sh_type, s.sh_offset, s.sh_size};
 }
 
-static bool find_section(struct elf_file *file, const char *name, struct section *found)
+static bool find_section(struct elf_file *file, const char *name, struct section *note)
 {
     struct sections sections = get_sections(file);
 
@@ -55,34 +56,34 @@ static bool find_section(struct elf_file *file, const char *name, struct section
         return false;
     uint64_t names = get_section(file, &sections, sections.names).offset;
     for (unsigned i = 0; i < sections.count && !elf_spent(file); i++) {
-        *found = get_section(file, &sections, i);
-        if (found->type == SHT_NOTE && elf_string_is(file, names + found->name, name))
+        *note = get_section(file, &sections, i);
+        if (note->type == SHT_NOTE && elf_string_is(file, names + note->name, name))
             return true;
     }
     return false;
 }
 
-/* The NULs around the text go: some linkers pad more than they should. */
+/* NULs around the text are removed: some linkers pad more than they should. */
 size_t elf_note(int fd, uint64_t size, const char *section, const char *owner, char *into, size_t room)
 {
     struct elf_file file;
-    struct section found;
+    struct section note;
     size_t owner_size = strlen(owner) + 1;
 
     if (!elf_begin(&file, fd, size) || memcmp(file.head, ELFMAG, SELFMAG))
         return 0;
     file.native32 = file.head[EI_CLASS] == ELFCLASS32;
-    if (!find_section(&file, section, &found) || found.size < 12 + owner_size)
+    if (!find_section(&file, section, &note) || note.size < 12 + owner_size)
         return 0;
-    uint32_t name_size = elf_get32(&file, found.offset), text_size = elf_get32(&file, found.offset + 4);
-    if ((name_size != owner_size && name_size != owner_size - 1) || !elf_string_is(&file, found.offset + 12, owner))
+    uint32_t name_size = elf_get32(&file, note.offset), text_size = elf_get32(&file, note.offset + 4);
+    if ((name_size != owner_size && name_size != owner_size - 1) || !elf_string_is(&file, note.offset + 12, owner))
         return 0;
-    uint64_t left = found.size - 12 - owner_size;
+    uint64_t left = note.size - 12 - owner_size;
     if (left > (uint64_t)text_size + 8)
-        left = (uint64_t)text_size + 8; /* eight bytes are the most padding that an alignment gives */
+        left = (uint64_t)text_size + 8; /* alignment adds at most eight bytes of padding */
     if (left > room || left > ELF_PART)
         return 0;
-    elf_get(&file, found.offset + 12 + owner_size, into, left);
+    elf_get(&file, note.offset + 12 + owner_size, into, left);
     size_t first = 0;
     while (first < left && !into[first])
         first++;

@@ -1,13 +1,13 @@
 /*
- * `shim hook NAME...`: what runs while a container starts, one or several hooks in one process.
+ * `shim hook NAME...`: runs one or several hooks in a process, while a container starts.
  *
- * A hook runs as root, next to an image that may be hostile. So it finds the container's root by the state on stdin, opens
- * it, gives up the rights that it does not need, and only then reads the image. No environment variable is read. A hook of
- * an unknown name is passed over, as by the vendor's program, so that a newer spec works here.
+ * A hook runs as root, and reads an image that may be hostile. So it first finds the container's root by the state on
+ * stdin, opens it, and gives up the privileges that it does not need; then it reads the image. No environment variable
+ * is read. A hook of an unknown name is ignored, as by the vendor's program, so that a newer spec works here.
  *
- * What goes wrong inside the container's tree is a warning: the container starts, perhaps with a library less to be found
- * by name. What goes wrong before that (no state, no root, a root that is the host's own) is an error. With --root, where
- * a user waits for the result, everything is an error.
+ * An error inside the container's tree is only a warning: the container starts, perhaps without a library being found
+ * by its name. An error before that (no state, no root, a root that is the host's own) is an error of the hook. With
+ * --root, where a user waits for the result, every error is an error.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -26,8 +26,8 @@ static int refuse_chmod(const struct root *root, const struct hook_call *call, s
                      "modes inside a container are not changed by path; give the node's fileMode in the spec");
 }
 
-/* First the one that mounts, so that the others do not have the right to, then what makes files before what looks for
- * them. */
+/* First the hook that mounts, so that the others run without that privilege; then hooks that create files before hooks
+ * that search them. */
 const struct hook hook_table[] = {
     /* name                              run                          before          makes_libraries, mounts */
     {"disable-device-node-modification", hook_device_nodes,        HOOK_TREE,      false, true },
@@ -62,7 +62,7 @@ const struct hook_option hook_options[] = {
     {NULL,                         HOOK_FLAG, SIZE_MAX,           false},
 };
 
-/* What it takes to read and write as the container's root, and what one hook needs for its one mount. */
+/* The capabilities to read and write as the container's root, and the one that a hook needs for a mount. */
 static const uint64_t for_files =
     1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_DAC_READ_SEARCH | 1ull << CAP_FOWNER;
 static const uint64_t for_mounts = 1ull << CAP_SYS_ADMIN;
@@ -89,7 +89,7 @@ bool is_hook_call(int argc, char *const argv[], int *first, bool *vendor)
     for (size_t i = 0; i < sizeof pythons / sizeof *pythons; i++)
         if (argc < 3 || !strcmp(argv[2], pythons[i]))
             return false;
-    for (int i = 2; i < argc; i++) /* no runtime asks for help */
+    for (int i = 2; i < argc; i++) /* no runtime calls a hook with --help */
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return false;
     return true;
@@ -111,7 +111,7 @@ static int add_word(struct hook_words *words, const char *word)
     return 0;
 }
 
-/* Puts an option into the call; VALUE: what follows it, NULL for nothing. */
+/* Puts an option into the call; VALUE: the next word, NULL at the end. */
 static int take_option(struct hook_call *call, const struct hook_option *option, const char *value)
 {
     if (option->form != HOOK_FLAG && !value)
@@ -133,7 +133,7 @@ static int take_option(struct hook_call *call, const struct hook_option *option,
     return -EINVAL;
 }
 
-/* Reads one option, which begins at argv[*at]; an unknown one of the vendor's form is passed over with its value. */
+/* Reads the option at argv[*at]; in the vendor's form an unknown option is skipped with its value. */
 static int read_option(struct hook_call *call, int argc, char *const argv[], int *at, struct fault *fault)
 {
     char name[64];
@@ -229,8 +229,7 @@ static int open_target(struct hook_call *call, struct root *root, struct fault *
     static struct hook_target target;
 
     if (call->root) {
-        int length =
-            snprintf(target.root, sizeof target.root, "%s/.", call->root); /* a link to the root is good here */
+        int length = snprintf(target.root, sizeof target.root, "%s/.", call->root); /* here the root may be a link */
         if (length >= (int)sizeof target.root)
             return fault_set(fault, ENAMETOOLONG, "--root");
         int rc = root_open(root, target.root, fault);
@@ -261,7 +260,7 @@ static bool mounts(const struct hook_call *call)
     return false;
 }
 
-/* MAY_MOUNT: the process has the right to mount still, and gives it up before the first hook that needs none. */
+/* MAY_MOUNT: the process still has the privilege to mount, and gives it up before the first hook that needs none. */
 static int run(const struct hook_call *call, const struct root *root, bool may_mount)
 {
     int status = 0;
@@ -298,7 +297,7 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
     warn_of_unknown(&call);
     int rc = open_target(&call, &root, &fault);
     if (rc == -ENOSYS && !call.root) {
-        report_fault("warning", call.names[0], &fault); /* this kernel has no safe way to write: nothing is written */
+        report_fault("warning", call.names[0], &fault); /* the kernel lacks openat2: nothing is written */
         return 0;
     }
     if (!rc) {

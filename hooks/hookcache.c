@@ -1,9 +1,10 @@
 /*
- * The hook update-ldcache: which loaders a root has, and what each of them reads.
+ * The hook update-ldcache: finds the loaders of a root, and writes the file that each of them reads.
  *
- * glibc reads /etc/ld.so.cache. musl reads /etc/ld-musl-ARCH.path, and without that file three built-in directories, so a
- * new file begins with these; in the directories it looks for soname links, as glibc does without a cache. A root without
- * any loader (statically linked programs) gets the cache all the same, since tools read it, but only if there is an /etc.
+ * glibc reads /etc/ld.so.cache. musl searches the directories in /etc/ld-musl-ARCH.path, and without that file three
+ * built-in directories, so a new file begins with these; in the directories it opens soname links, as glibc does
+ * without a cache. A root without a loader (statically linked programs) gets the cache as well, since tools read it,
+ * but only if it has an /etc.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -21,29 +22,29 @@ struct loaders {
     char musl[LOADERS][32]; /* architectures */
 };
 
-/* FOREIGN: the directory is on another mount, the owner of which must not choose which file of /etc is read and written. */
-static void take_loader(struct loaders *found, const char *name, bool foreign)
+/* FOREIGN: the directory is on another mount, whose owner must not choose which file of /etc is read and written. */
+static void take_loader(struct loaders *loaders, const char *name, bool foreign)
 {
     static const char musl[] = "ld-musl-", end[] = ".so.1";
     size_t length = strlen(name);
 
     if (!strncmp(name, "ld-linux", 8) || !strncmp(name, "ld64.so.", 8))
-        found->glibc = true;
+        loaders->glibc = true;
     if (foreign || strncmp(name, musl, sizeof musl - 1) || length < sizeof musl + sizeof end ||
-        found->musl_count == LOADERS)
+        loaders->musl_count == LOADERS)
         return;
     size_t arch = length - (sizeof musl - 1) - (sizeof end - 1);
-    if (strcmp(name + length - (sizeof end - 1), end) || arch >= sizeof found->musl[0])
+    if (strcmp(name + length - (sizeof end - 1), end) || arch >= sizeof loaders->musl[0])
         return;
-    memcpy(found->musl[found->musl_count], name + sizeof musl - 1, arch);
-    found->musl[found->musl_count++][arch] = 0;
+    memcpy(loaders->musl[loaders->musl_count], name + sizeof musl - 1, arch);
+    loaders->musl[loaders->musl_count++][arch] = 0;
 }
 
-static int find_loaders(const struct root *root, struct loaders *found)
+static int find_loaders(const struct root *root, struct loaders *loaders)
 {
     static const char *const folders[] = {"/lib", "/lib64"};
 
-    *found = (struct loaders){0};
+    *loaders = (struct loaders){0};
     for (size_t i = 0; i < 2; i++) {
         bool foreign;
         cleanup_fd int fd = root_directory(root, folders[i], &foreign);
@@ -55,7 +56,7 @@ static int find_loaders(const struct root *root, struct loaders *found)
         fd = -1;
         for (struct dirent *entry; (entry = readdir(dir));)
             if (entry->d_name[0] == 'l')
-                take_loader(found, entry->d_name, foreign);
+                take_loader(loaders, entry->d_name, foreign);
         closedir(dir);
     }
     return root_late(root);
@@ -63,7 +64,7 @@ static int find_loaders(const struct root *root, struct loaders *found)
 
 /* ---- musl ---- */
 
-/* Whether a list that is separated by colons and newlines has this directory. */
+/* Whether a list, separated by colons and newlines, has this directory. */
 static bool listed(const char *list, const char *folder)
 {
     size_t size = strlen(folder);
@@ -90,7 +91,7 @@ static int add_folder(char *list, size_t room, const char *folder)
     return length < 0 || (size_t)length >= room - used ? -EFBIG : 0;
 }
 
-/* Reads musl's list, 0 bytes when there is none. *owner gets what a new file is to have of the old one: owner and mode. */
+/* Reads musl's list, 0 bytes when it is missing. *owner gets owner and mode of the old file, for the new file. */
 static int read_list(const struct root *root, const char *path, char list[MUSL_FILE], struct root *owner, mode_t *mode)
 {
     static const char builtin[] = "/lib\n/usr/local/lib\n/usr/lib\n";
@@ -110,7 +111,7 @@ static int read_list(const struct root *root, const char *path, char list[MUSL_F
     return (int)strlen(list);
 }
 
-/* The list is copied and extended: its text must not become readable for more users than before. */
+/* The list is copied and extended, so the mode stays: no further users may read its text. */
 static int update_musl(const struct root *root, const char *arch, const struct hook_call *call, struct fault *fault)
 {
     char path[64], list[MUSL_FILE] = "";
@@ -136,7 +137,7 @@ static int update_musl(const struct root *root, const char *arch, const struct h
 
 static int update(const struct root *root, const struct hook_call *call, bool links_only, struct fault *fault)
 {
-    /* A start must leave nothing for the next one to do. With --root the result is what one run of ldconfig makes. */
+    /* A start must leave no work for the next start. With --root the result is that of a single run of ldconfig. */
     const struct ld_options options = {
         .folders = call->folders.items,
         .folder_count = call->folders.count,
@@ -184,7 +185,7 @@ int hook_update_ldcache(const struct root *root, const struct hook_call *call, s
         int musl = update_musl(root, loaders.musl[i], call, rc ? NULL : fault);
         rc = rc ? rc : musl;
     }
-    /* musl reads no cache, but a driver's files have the names that programs ask for only by these links. */
+    /* musl reads no cache: it needs these links to find a driver's files by the names that programs use. */
     int libraries = update(root, call, loaders.musl_count && !loaders.glibc, rc ? NULL : fault);
     return rc ? rc : libraries;
 }

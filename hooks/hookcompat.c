@@ -1,13 +1,14 @@
 /*
- * The hook enable-cuda-compat: an image that is newer than the host's driver may bring a libcuda of its own for that case.
+ * The hook enable-cuda-compat: an image may contain a libcuda of its own, for hosts with an older driver.
  *
  * Since CUDA 13 such a library has a note with the drivers that it works with: JSON with the branches of the driver
- * (`Driver`) and its `CUDA Version`. Then it comes first when the host's branch is in the list and the library is newer: by
- * the CUDA version where the host's is known, else by not being of the host's own branch. Without a note the branches
- * decide, the library's being in its file's name. The note comes from the image, so it is found by bounded reads; one that
- * cannot be understood counts as none.
+ * (`Driver`) and its `CUDA Version`. Then it comes first if the host's branch is in the list and the library is newer:
+ * by the CUDA version if the host's is known, else if it is not of the host's own branch. Without a note the branches
+ * are compared; the library's is in its file's name. The note comes from the image, so it is read with limits; a note
+ * that cannot be parsed counts as missing.
  *
- * The choice is a file of a fixed name, made, corrected and taken back; update-ldcache reads it.
+ * The choice is stored in a file of a fixed name, which is created, corrected and removed here; update-ldcache reads
+ * it.
  */
 #define _GNU_SOURCE
 #include "elffile.h"
@@ -33,15 +34,15 @@ struct compat {
 /* The contents of the note. */
 struct note {
     int64_t format;
-    unsigned drivers; /* how many the list has */
-    bool listed;      /* the host's is one of them */
+    unsigned drivers; /* length of the list */
+    bool listed;      /* the list has the host's driver */
     char cuda[32];
 };
 
 static int take_library(const struct dirent *entry, void *context)
 {
     static const char stem[] = "libcuda.so.";
-    struct compat *found = context;
+    struct compat *compat = context;
     const char *version = entry->d_name + sizeof stem - 1;
     char *end;
 
@@ -50,9 +51,9 @@ static int take_library(const struct dirent *entry, void *context)
     unsigned long major = strtoul(version, &end, 10);
     if (end == version || *end != '.')
         return 0;
-    found->count++;
-    found->major = major;
-    strcpy(found->name, entry->d_name);
+    compat->count++;
+    compat->major = major;
+    strcpy(compat->name, entry->d_name);
     return 0;
 }
 
@@ -83,7 +84,7 @@ static bool parse_note(const char *text, size_t size, unsigned long driver, stru
     return json_done(&json) && note->format == 1;
 }
 
-/* Reads the note of the library; false when it has none that can be understood. */
+/* Reads the note of the library; false when it is missing or cannot be parsed. */
 static bool read_note(const struct root *root, const char *folder, const char *name, unsigned long driver,
                       struct note *note)
 {
@@ -102,30 +103,30 @@ static bool read_note(const struct root *root, const char *folder, const char *n
 
 /* ---- the decision ---- */
 
-/* Orders versions, "12.9" before "13.1". */
-static bool newer(const char *one, const char *two)
+/* Whether the first version is newer than the second: "13.1" is newer than "12.9". */
+static bool newer(const char *first, const char *second)
 {
-    while (*one || *two) {
-        char *one_end, *two_end;
-        unsigned long left = strtoul(one, &one_end, 10), right = strtoul(two, &two_end, 10);
+    while (*first || *second) {
+        char *first_end, *second_end;
+        unsigned long left = strtoul(first, &first_end, 10), right = strtoul(second, &second_end, 10);
         if (left != right)
             return left > right;
-        if (*one_end != '.' && *two_end != '.')
+        if (*first_end != '.' && *second_end != '.')
             return false;
-        one = one_end + (*one_end == '.');
-        two = two_end + (*two_end == '.');
+        first = first_end + (*first_end == '.');
+        second = second_end + (*second_end == '.');
     }
     return false;
 }
 
-static bool good_by_note(const struct hook_call *call, unsigned long driver, const struct compat *found,
+static bool good_by_note(const struct hook_call *call, unsigned long driver, const struct compat *compat,
                          const struct note *note)
 {
     if (driver && note->drivers && !note->listed)
         return false;
     if (call->cuda && *call->cuda && *note->cuda)
         return newer(note->cuda, call->cuda);
-    return driver && note->drivers && found->major != driver;
+    return driver && note->drivers && compat->major != driver;
 }
 
 /* Whether a text is numbers with dots between them, the first not 0. */
@@ -143,7 +144,7 @@ static bool is_version(const char *text)
     }
 }
 
-/* The branch of a driver's version (550 of 550.54.14); 0 for what is none, like the 1.1 of WSL and Jetson. */
+/* The branch of a driver's version (550 of 550.54.14); 0 for other versions, like the 1.1 of WSL and Jetson. */
 static unsigned long branch_of(const char *version)
 {
     size_t length = strcspn(version, ".");
@@ -151,24 +152,24 @@ static unsigned long branch_of(const char *version)
     return is_version(version) && length >= 3 && length <= 6 ? strtoul(version, NULL, 10) : 0;
 }
 
-/* Whether the image's library is to be used. There is no choice between several of them. */
+/* Whether the image's library is to be used. If the image has several, none is. */
 static int compat_wanted(const struct root *root, const struct hook_call *call, const char *folder, bool *wanted)
 {
     bool known = call->driver && *call->driver, cuda = call->cuda && *call->cuda;
     unsigned long driver = known ? branch_of(call->driver) : 0;
-    struct compat found = {0};
+    struct compat compat = {0};
     struct note note;
 
     *wanted = false;
-    if ((known && !driver) || (cuda && !is_version(call->cuda))) /* not a host that such libraries are made for */
+    if ((known && !driver) || (cuda && !is_version(call->cuda))) /* such libraries do not support this host */
         return 0;
-    int rc = hook_each_name(root, folder, take_library, &found);
-    if (rc || found.count != 1)
+    int rc = hook_each_name(root, folder, take_library, &compat);
+    if (rc || compat.count != 1)
         return rc;
-    if (read_note(root, folder, found.name, driver, &note))
-        *wanted = good_by_note(call, driver, &found, &note);
+    if (read_note(root, folder, compat.name, driver, &note))
+        *wanted = good_by_note(call, driver, &compat, &note);
     else
-        *wanted = driver && found.major > driver;
+        *wanted = driver && compat.major > driver;
     return root_late(root);
 }
 
@@ -189,7 +190,7 @@ int hook_enable_cuda_compat(const struct root *root, const struct hook_call *cal
         if (root_lstat(root, drop_in, &st))
             return root_late(root);
         rc = root_unlink(root, drop_in);
-        return rc && rc != -EXDEV ? fault_set(fault, -rc, "cannot remove %s", drop_in) : 0; /* EXDEV: it is not read */
+        return rc && rc != -EXDEV ? fault_set(fault, -rc, "cannot remove %s", drop_in) : 0; /* EXDEV: not read either */
     }
     if (root_holds(root, drop_in, text, (size_t)length))
         return 0;

@@ -1,10 +1,10 @@
 /*
  * The hook disable-device-node-modification: the vendor's libraries in the container must not make or change nodes.
  *
- * They do so when /proc/driver/nvidia/params has ModifyDeviceFiles: 1, so the container sees a copy that has 0. The copy
- * is a file of the bundle, which belongs to the host: masking with anything of the container's own (its /dev/null, say)
- * let images choose what was mounted. The copy is put over a file of a real procfs only; a /proc that the image made itself
- * is left alone. Source and target are held by descriptors, no path is looked up twice.
+ * They do so when /proc/driver/nvidia/params has ModifyDeviceFiles: 1, so the container sees a copy with 0. The copy is
+ * a file of the bundle, which belongs to the host: with a file of the container (its /dev/null, for example) an image
+ * could choose what is mounted. The copy is mounted only over a file of a real procfs; a /proc from the image is left
+ * alone. Source and target are held by descriptors, so no path is resolved twice.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -43,7 +43,7 @@ static ssize_t read_params(char *into, size_t room)
     }
 }
 
-/* Turns the setting off in place; false when it is off already. */
+/* Switches the setting off in the text; false when it is off already. */
 static bool turn_off(char *text, size_t size)
 {
     char *line = memmem(text, size, setting, sizeof setting - 1);
@@ -54,7 +54,7 @@ static bool turn_off(char *text, size_t size)
     return true;
 }
 
-/* The container's file that is to be covered; -ENOENT when there is none. */
+/* Opens the container's file that is to be covered; -ENOENT when it is missing. */
 static int open_target(const struct root *root)
 {
     cleanup_fd int fd = root_at(root, host_params, O_PATH | O_NOFOLLOW, 0);
@@ -72,7 +72,7 @@ static int open_target(const struct root *root)
     return kept;
 }
 
-/* Mounts a file of a directory, read-only, over what a descriptor holds. */
+/* Mounts a file of a directory, read-only, over the file of a descriptor. */
 static int cover(int folder, const char *name, int target)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC};

@@ -1,11 +1,11 @@
 /*
- * Where the container is: the state that the runtime writes to a hook's stdin, and the bundle's config.json.
+ * The container's root, by the state that the runtime writes to a hook's stdin, and by the bundle's config.json.
  *
- * crun's state has the root (relative to the bundle, or not); for runc it is in config.json. Both files come from the
- * runtime and the engine, so their paths are used as they are; the tree that they lead to is not trusted at all.
+ * crun's state has the root (relative to the bundle, or absolute); with runc it is in config.json. Both files come from
+ * the runtime and the engine, so their paths are used unchecked; the tree below the root is not trusted.
  *
- * crun starts a createContainer hook in the container's user namespace, where the bundle of an engine cannot be read. The
- * state's root is enough then: the ids of config.json are needed on the host only.
+ * crun starts a createContainer hook in the container's user namespace, in which an engine's bundle cannot be read.
+ * Then the state's root is sufficient: the ids of config.json are needed on the host only.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -21,7 +21,7 @@
 
 enum { STATE_SIZE = 4 << 20, CONFIG_SIZE = 16 << 20, WAIT = 10000 };
 
-/* Reads up to a limit and returns the size. wait: a pipe that stays open and silent ends the wait, not this process. */
+/* Reads up to a limit and returns the size. wait: give up after WAIT without data in an open pipe. */
 static ssize_t read_all(int fd, bool wait, char *into, size_t room)
 {
     size_t have = 0;
@@ -52,11 +52,11 @@ static ssize_t read_path(const char *path, char *into, size_t room)
     return S_ISREG(st.st_mode) ? read_all(fd, false, into, room) : -EINVAL;
 }
 
-/* The host id of the container's id 0. */
+/* The host id of the container's id 0; 0 without a mapping of it. */
 static int64_t read_mapping(struct json *json)
 {
     char name[16];
-    int64_t found = 0;
+    int64_t host_id = 0;
 
     if (!json_enter(json, '[')) {
         json_skip(json);
@@ -77,9 +77,9 @@ static int64_t read_mapping(struct json *json)
                 json_skip(json);
         }
         if (container == 0 && host > 0 && host < UINT32_MAX)
-            found = host;
+            host_id = host;
     }
-    return found;
+    return host_id;
 }
 
 static void read_linux(struct json *json, struct hook_target *target)
@@ -156,7 +156,7 @@ static bool parse_state(const char *text, size_t size, struct hook_target *targe
     return json_done(&json);
 }
 
-/* Whether this hook runs in the container's user namespace, as later stages do: there the id of its root is 0. */
+/* Whether this hook runs in the container's user namespace, as in later stages: there the id of its root is 0. */
 static bool inside(int64_t host)
 {
     char text[256] = {0};
@@ -201,8 +201,9 @@ static bool is_elsewhere(int64_t pid)
 }
 
 /*
- * Hooks of the stages prestart and createRuntime run on the host, where the container's root has no mounts. The
- * container's process has them already, so the root is opened through /proc/PID/root, if it is the same directory there.
+ * Hooks of the stages prestart and createRuntime run in the host's mount namespace, without the container's mounts. The
+ * container's process has these mounts, so the root is opened through /proc/PID/root, if it is the same directory
+ * there.
  */
 void hook_target_enter(const struct hook_target *target, struct root *root)
 {
@@ -227,7 +228,7 @@ void hook_target_enter(const struct hook_target *target, struct root *root)
 int hook_target_read(const struct hook_call *call, struct hook_target *target, struct fault *fault)
 {
     bool from_file = call->state && strcmp(call->state, "-");
-    char *text = malloc(CONFIG_SIZE); /* pages that are not used cost nothing */
+    char *text = malloc(CONFIG_SIZE); /* unused pages cost nothing */
 
     *target = (struct hook_target){0};
     if (!text)

@@ -1,7 +1,7 @@
 /*
- * The small hooks: links, and the profile that hides other GPUs from EGL.
+ * The small hooks: create-symlinks, and the profile that hides other GPUs from EGL.
  *
- * Each leaves the same tree however often it runs: what is right already is not changed, and files have fixed names.
+ * A repeated run does not change the tree: correct files and links are left alone, and files have fixed names.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -24,7 +24,7 @@ static bool link_is(int folder, const char *name, const char *target)
     return length >= 0 && (size_t)length == strlen(target) && !memcmp(text, target, (size_t)length);
 }
 
-/* Makes a link, and the directories on the way to it; one that is right already is left alone. */
+/* Makes a link, and its parent directories; a correct link is left alone. */
 static int make_link(const struct root *root, const char *path, const char *target)
 {
     const char *base;
@@ -40,7 +40,7 @@ static int make_link(const struct root *root, const char *path, const char *targ
     return link_is(folder, base, target) ? 0 : root_link_at(root, folder, base, target);
 }
 
-/* One `TARGET::LINK`: the text of the link, and its path in the container. */
+/* Splits `TARGET::LINK`: the text of the link, and its path in the container. */
 static int create_symlink(const struct root *root, const char *word, struct fault *fault)
 {
     char target[PATH];
@@ -112,7 +112,7 @@ static int take_gpu(const struct dirent *entry, void *context)
     return 0;
 }
 
-/* Before the container is made its nodes are not in the tree yet: then `sources` has them, and nothing else. */
+/* Before the container is created its nodes are not in the tree yet: then only `sources` has them. */
 static int find_gpus(const struct root *root, const struct hook_call *call, uint64_t *mask)
 {
     static const char folder[] = "/dev/";

@@ -3,13 +3,13 @@
  *
  *     profile     which ldconfig             ldprofile.c
  *     directories ld.so.conf, built-in ones  ldconf.c, ldglob.c
- *     lent        what will be mounted       ldlent.c
+ *     lent        files to be mounted        ldlent.c
  *     listing     names, files, link texts   ldlist.c, ldcrew.c, lddir.c, elf.c, elffile.c
  *     search      links, entries             ldscan.c, ldlinks.c
  *     encode      order, strings, file       ldencode.c
  *
- * No program of the image and no ldconfig of the host is started, no namespace made, nothing mounted. ldconfig's auxiliary
- * cache is neither read nor written.
+ * No program of the image and no ldconfig of the host is started, no namespace is created, nothing is mounted.
+ * ldconfig's auxiliary cache is neither read nor written.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -42,8 +42,8 @@ static int folders_text(const struct ld_options *options, char *text, size_t roo
     return (int)used;
 }
 
-/* Writes the folders to one file of a fixed name, so that an ldconfig that is run in the container later finds them too.
- * The file is replaced, never added to, and left as it is when it holds the same already. */
+/* Writes the folders to a file of a fixed name, so that an ldconfig which is run in the container later finds them, too.
+ * The file is replaced, never appended to; a file with the same content is left alone. */
 static int write_drop_in(const struct root *root, const struct ld_options *options, struct fault *fault)
 {
     char text[DROP_IN];
@@ -67,7 +67,7 @@ static int write_drop_in(const struct root *root, const struct ld_options *optio
     return rc ? fault_set(fault, -rc, "cannot write %s", drop_in) : 0;
 }
 
-/* The mount point of something that will be mounted: made as the low-level runtime would make it, if it is not there. */
+/* The mount point of a future mount: if it is missing, it is created as the low-level runtime would create it. */
 static int find_point(const struct root *root, struct ld_source *source)
 {
     struct stat host, st;
@@ -121,9 +121,9 @@ static void find_drop_in(struct ld_work *work, int which, const char *path)
 }
 
 /*
- * Queues the directories. What our drop-ins name is searched wherever the root's ld.so.conf does not include them: it is
- * empty, lists directories or single files, or its include line ends in a carriage return. Then they come first, like the
- * directories on ldconfig's command line.
+ * Queues the directories. Directories of our drop-ins are searched also if the root's ld.so.conf does not include
+ * these: if it is empty, lists directories or single files, or its include line ends in a carriage return. Then they
+ * come first, like the directories on ldconfig's command line.
  */
 static int queue_dirs(struct ld_work *work, const struct ld_options *options, bool written)
 {
@@ -162,7 +162,7 @@ static int search(struct ld_work *work, const struct root *root, const struct ld
     return rc ? fault_set(fault, -rc, "cannot search the root's library directories") : 0;
 }
 
-/* A cache beside the root is mounted over the one in the root, so there has to be one, and a regular file. */
+/* A cache beside the root is mounted over the root's cache, which must exist then, as a regular file. */
 static int can_cover(const struct root *root, struct fault *fault)
 {
     struct stat st;
@@ -213,7 +213,7 @@ static void count(struct ld_report *report, const struct ld_work *work)
     report->links_refused = work->links_refused;
 }
 
-/* Whether the drop-in can be done without: the root has no room for it, but may have one for the cache. */
+/* Whether the drop-in may be missing: its directory cannot be written, but perhaps that of the cache can. */
 static bool is_dispensable(int rc)
 {
     return rc == -EXDEV || rc == -ENOTDIR || rc == -EISDIR || rc == -EEXIST || rc == -ELOOP;
@@ -247,7 +247,7 @@ int ld_update(const struct root *root, const struct ld_options *options, struct 
         return rc;
     rc = search(&work, root, &profile, options, written, fault);
     count(report, &work);
-    /* Links that were made are found by the next run only; after a run that changed none there is nothing more to find. */
+    /* New links are found by the next run only; after a run that changed none, a further run would find no more. */
     if (!rc && options->settle && (work.links_made || work.links_removed)) {
         arena_free(&work.arena);
         rc = search(&work, root, &profile, options, written, fault);

@@ -1,12 +1,12 @@
 /*
- * Which directories are searched, and in which order: /etc/ld.so.conf, what it includes, and the built-in ones.
+ * The directories to search, in their order: of /etc/ld.so.conf, of files that it includes, and built-in directories.
  *
- * The rules are those of glibc's ldconfig after a chroot into the root: no quoting, `#` and NUL end a line, `include` has
- * glob patterns relative to the including file, directories that are one inode count once and keep the first spelling,
- * and each new directory is followed by its glibc-hwcaps subdirectories in readdir order.
+ * The rules are those of glibc's ldconfig after a chroot into the root: no quoting, `#` and NUL end a line, `include`
+ * has glob patterns relative to the including file, directories that are one inode count once and keep the first
+ * spelling, and each new directory is followed by its glibc-hwcaps subdirectories in readdir order.
  *
- * Where ldconfig recurses until it has no descriptors left, a file that is being read already is passed over. Numbers and
- * sizes are bounded, and a root over a bound gets no cache at all (-E2BIG) instead of one with directories missing.
+ * Where ldconfig recurses until it has no descriptors left, a file that is being read already is skipped here. Numbers
+ * and sizes are limited, and a root over a limit gets no cache at all (-E2BIG) instead of an incomplete cache.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -67,7 +67,7 @@ int ld_conf_lent(struct ld_work *work, const struct ld_dir *parent, const char *
     struct ld_dir dir = {.path = path, .type = parent->type, .hwcaps = hwcaps, .lent = parent->lent};
     struct stat st;
 
-    /* a copy in any case: the name may be that of an entry of a directory that is closed before this is used */
+    /* always a copy: the name may be in the buffer of a directory that is closed before this is used */
     dir.below =
         *parent->below ? arena_join(&work->arena, parent->below, name) : arena_text(&work->arena, name, strlen(name));
     if (!dir.below)
@@ -102,7 +102,7 @@ static int queue_hwcaps_entry(struct ld_work *work, const struct ld_dir *folder,
     return rc ? rc : ld_conf_queue(work, &dir);
 }
 
-/* Opens the glibc-hwcaps directory of another one; folder->lent: it is not in the root but on the host. */
+/* Opens the glibc-hwcaps directory in a directory; folder->lent: it is not in the root but on the host. */
 static int open_hwcaps(struct ld_work *work, const struct ld_dir *parent, struct ld_dir *folder)
 {
     struct stat st;
@@ -140,7 +140,7 @@ static int queue_hwcaps(struct ld_work *work, const struct ld_dir *parent)
     return rc < 0 ? rc : 0;
 }
 
-/* Whether a directory will be one below what is mounted, whatever the root has there now: 1, and its identity. */
+/* Whether a path will be a directory below a future mount, whatever the root has there now: 1, and its identity. */
 static int find_lent(struct ld_work *work, struct ld_dir *dir, struct stat *st)
 {
     char text[4096];
@@ -151,7 +151,7 @@ static int find_lent(struct ld_work *work, struct ld_dir *dir, struct stat *st)
     const struct ld_source *source = ld_source_above(work, text, &below);
     if (!source || !*below)
         return 0;
-    if (strstr(dir->path, "/..")) /* behind a link of the image that is not the directory above in the text */
+    if (strstr(dir->path, "/..")) /* behind a link of the image `..` is another directory than by the text */
         cover_note(work->root, dir->path);
     dir->lent = source;
     dir->below = arena_text(&work->arena, below, strlen(below));
@@ -167,7 +167,7 @@ int ld_conf_folder(struct ld_work *work, const char *path, int type)
     struct stat st;
     int rc = find_lent(work, &dir, &st);
 
-    if (rc == -ELOOP || rc == -EXDEV) /* a way that only the container can go */
+    if (rc == -ELOOP || rc == -EXDEV) /* a path that only the container can resolve */
         cover_note(work->root, path);
     if (!rc)
         rc = root_stat(work->root, path, &st);
@@ -225,7 +225,7 @@ static int directory_line(struct ld_work *work, const char *line)
     return path ? ld_conf_folder(work, path, type) : -ENOMEM;
 }
 
-struct reading { /* a file that is being read, and the file that includes it */
+struct reading { /* a file that is being read, and its including file */
     const struct reading *by;
     const char *path;
     dev_t dev;
@@ -300,7 +300,7 @@ static int read_lines(struct ld_work *work, char *text, size_t size, const struc
     return rc;
 }
 
-/* Whether a file is one of our drop-ins; notes that the configuration includes it. */
+/* Whether a file is a drop-in of ours; notes that the configuration includes it. */
 static bool is_drop_in(struct ld_work *work, int which, const struct stat *st)
 {
     struct ld_drop_in *file = &work->drop_ins[which];

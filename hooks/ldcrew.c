@@ -1,11 +1,12 @@
 /*
- * Looking into every file, and fetching every link's text, by several threads.
+ * Reads the facts of all files, and the texts of all links, by several threads.
  *
- * This is where the time goes: on an overlay the first lookup of each name costs ten microseconds. Names come in batches,
- * one for each call of getdents64, so that the other threads work while the rest of a large directory is listed.
+ * This takes most of the time: on an overlay the first lookup of each name costs ten microseconds. Names come in
+ * batches, one for each call of getdents64, so that the other threads work while the rest of a large directory is
+ * listed.
  *
  * Files of the host that will be mounted later are read instead of their mount points (ld_source), so that a cache can
- * be made before the container is.
+ * be written before the container is created.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -16,8 +17,8 @@
 #include <sched.h>
 #include <string.h>
 
-/* SHARE: a thread costs as much as looking at some dozen names, so that it is started for so many at least; PART: so many
- * are taken from a batch at once. */
+/* SHARE: names for each thread at least, since starting a thread costs as much as reading some dozen files; PART: names
+ * that a thread takes from a batch at once. */
 enum { SHARE = 128, PART = 16 };
 
 /* Bytes of a thread's stack, for the facts of one file and what reads them. By default it is 128 KiB in musl, as much as
@@ -58,7 +59,7 @@ static int fetch_target(const struct ld_dir *dir, struct arena *arena, struct ld
     ssize_t length = readlinkat(dir->fd, entry->name, text, sizeof text);
 
     if (length <= 0 || (size_t)length >= sizeof text)
-        return 0; /* where the target is needed the kernel is asked */
+        return 0; /* if the target is needed, the kernel resolves it */
     entry->target = arena_text(arena, text, (size_t)length);
     return entry->target ? 0 : -ENOMEM;
 }
@@ -131,7 +132,7 @@ static void *work_off(void *self)
     return NULL;
 }
 
-/* Starts one more thread; where none can be had, which is no error, those that run do its part. */
+/* Starts a further thread; if that fails, which is no error, the running threads do its part. */
 static void start(struct ld_crew *crew)
 {
     struct ld_worker *worker = &crew->workers[crew->running];
@@ -150,7 +151,7 @@ static void start(struct ld_crew *crew)
         crew->threads = crew->running;
 }
 
-/* As many as this process has processors, but not more than pay. */
+/* As many threads as this process has processors, up to the number that still saves time. */
 static unsigned default_threads(void)
 {
     cpu_set_t set;

@@ -1,5 +1,5 @@
 /*
- * One directory and its table of names: what the search (ldscan.c) and the soname links (ldlinks.c) ask of it.
+ * A directory and its table of names, for the search (ldscan.c) and the soname links (ldlinks.c).
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -49,7 +49,7 @@ bool ld_trusted(const struct ld_walk *walk)
     return walk->dir->state == walk->work->state;
 }
 
-/* Not in a directory of another mount, where the root has `one_mount`; and not when the work is in vain, as something that
+/* Not in a directory of another mount, if the root has `one_mount`; and not when the work will fail, since a path which
  * it needs will be covered. */
 bool ld_ours(const struct ld_walk *walk)
 {

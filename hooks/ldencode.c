@@ -1,9 +1,9 @@
 /*
  * The bytes of a cache: the order of its entries, its strings, its layout.
  *
- * The file: a header of 48 bytes, the entries of 24 bytes in descending order of names (the loader searches by halves),
- * one string table in which a string that is the end of its neighbour takes no room, and an extension block with the
- * generator's name and the names of glibc-hwcaps directories. Integers are the machine's own.
+ * The file: a header of 48 bytes, the entries of 24 bytes in descending order of names (the loader's search is binary),
+ * a string table in which a string that is the end of its neighbour takes no room, and an extension block with the
+ * generator's name and the names of glibc-hwcaps directories. Integers have the machine's byte order.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -14,10 +14,10 @@
 
 /* ---- order ---- */
 
-/* Whether ONE stands before TWO (negative) or behind it; context: the first argument. */
+/* Whether the first item comes before the second (negative) or after it; context: the first argument. */
 typedef int comparison(const void *, const void *, const void *);
 
-/* A stable sort: what is equal keeps its order. spare: room for as many pointers. */
+/* A stable sort: equal items keep their order. spare: room for as many pointers. */
 static void merge(const void **items, const void **spare, size_t count, comparison *compare, const void *context)
 {
     if (count < 2)
@@ -36,23 +36,23 @@ static void merge(const void **items, const void **spare, size_t count, comparis
 
 static int compare_items(const void *context, const void *left_item, const void *right_item)
 {
-    const struct ld_item *one = left_item, *two = right_item;
-    int order = ld_compare(context, two->key, one->key);
+    const struct ld_item *first = left_item, *second = right_item;
+    int order = ld_compare(context, second->key, first->key);
 
     if (order)
         return order;
-    if (one->flags != two->flags)
-        return one->flags < two->flags ? 1 : -1;
-    if (one->hwcaps != two->hwcaps)
-        return !one->hwcaps ? 1 : !two->hwcaps ? -1 : strcmp(one->hwcaps, two->hwcaps);
-    int left = __builtin_popcountll(one->hwcap), right = __builtin_popcountll(two->hwcap);
+    if (first->flags != second->flags)
+        return first->flags < second->flags ? 1 : -1;
+    if (first->hwcaps != second->hwcaps)
+        return !first->hwcaps ? 1 : !second->hwcaps ? -1 : strcmp(first->hwcaps, second->hwcaps);
+    int left = __builtin_popcountll(first->hwcap), right = __builtin_popcountll(second->hwcap);
     if (left != right)
         return left < right ? 1 : -1;
-    return one->hwcap == two->hwcap ? 0 : one->hwcap < two->hwcap ? 1 : -1;
+    return first->hwcap == second->hwcap ? 0 : first->hwcap < second->hwcap ? 1 : -1;
 }
 
-/* glibc's way, one by one from the front: needed where the order is none, see long_number. Its cost is the square of the
- * number, which is the image's choice, so it ends when the time is up. */
+/* glibc's insertion sort: needed if the comparison is not transitive, see long_number. Its cost is the square of the
+ * number of items, which the image decides, so it ends at the deadline. */
 static int insert(const struct ld_work *work, const void **items)
 {
     for (size_t i = 1; i < work->item_count; i++) {
@@ -108,8 +108,8 @@ enum { TAIL = 8 };
 struct string {
     const char *text;
     size_t length;
-    uint64_t tail;   /* its last bytes, the last one first, with zeros where it is shorter: decides most comparisons */
-    uint32_t *place; /* where the offset is wanted */
+    uint64_t tail;    /* its last bytes, the last first, with zeros if it is shorter: decides most comparisons */
+    uint32_t *offset; /* receives its offset */
 };
 
 static uint64_t tail_of(const char *text, size_t length)
@@ -121,10 +121,10 @@ static uint64_t tail_of(const char *text, size_t length)
     return tail;
 }
 
-/* By the last bytes first, larger first; of two with a common end the longer first. */
-static int by_end(const void *context, const void *one, const void *two)
+/* Compares from the last byte on, larger first; of two strings with a common end the longer comes first. */
+static int by_end(const void *context, const void *first, const void *second)
 {
-    const struct string *left = one, *right = two;
+    const struct string *left = first, *right = second;
     size_t a = left->length, b = right->length;
 
     (void)context;
@@ -147,7 +147,7 @@ static bool ends_with(const struct string *string, const struct string *end)
 }
 
 /* Gives each string its offset, counted from BASE, and returns the size of the table. order: 2 * count pointers. */
-static uint32_t place_strings(const struct string *strings, size_t count, uint32_t base, const void **order)
+static uint32_t lay_out_strings(const struct string *strings, size_t count, uint32_t base, const void **order)
 {
     const struct string *before = NULL;
     uint32_t end = 0; /* behind the NUL of the preceding string */
@@ -159,7 +159,7 @@ static uint32_t place_strings(const struct string *strings, size_t count, uint32
         const struct string *string = order[i];
         if (!before || !ends_with(before, string))
             end += (uint32_t)string->length + 1;
-        *string->place = base + end - 1 - (uint32_t)string->length;
+        *string->offset = base + end - 1 - (uint32_t)string->length;
         before = string;
     }
     return end;
@@ -187,28 +187,28 @@ struct file_section {
 
 _Static_assert(sizeof(struct file_header) == 48 && sizeof(struct file_entry) == 24, "glibc's layout");
 
-struct layout { /* the pieces of a file, before their bytes are put together */
+struct layout { /* the parts of a file, before they are written to a buffer */
     struct ld_work *work;
     const void **items; /* struct ld_item, sorted */
     struct file_entry *entries;
     struct string *strings;
     const void **order; /* room to sort the strings */
     size_t string_count;
-    const char **names;    /* glibc-hwcaps names that an entry uses, sorted */
-    uint32_t *name_places; /* of all names seen */
+    const char **names;     /* glibc-hwcaps names that an entry uses, sorted */
+    uint32_t *name_offsets; /* of all names */
     size_t used;
 };
 
-static int by_text(const void *one, const void *two)
+static int by_text(const void *first, const void *second)
 {
-    return strcmp(*(const char *const *)one, *(const char *const *)two);
+    return strcmp(*(const char *const *)first, *(const char *const *)second);
 }
 
-static void add_string(struct layout *layout, const char *text, uint32_t *place)
+static void add_string(struct layout *layout, const char *text, uint32_t *offset)
 {
     size_t length = strlen(text);
 
-    layout->strings[layout->string_count++] = (struct string){text, length, tail_of(text, length), place};
+    layout->strings[layout->string_count++] = (struct string){text, length, tail_of(text, length), offset};
 }
 
 static uint64_t hwcap_value(const struct layout *layout, const struct ld_item *item)
@@ -246,8 +246,8 @@ static int lay_out(struct ld_work *work, struct layout *layout)
     layout->strings = arena_get(&work->arena, strings * sizeof *layout->strings);
     layout->order = arena_get(&work->arena, 2 * strings * sizeof *layout->order);
     layout->names = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->names);
-    layout->name_places = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->name_places);
-    if (!layout->entries || !layout->strings || !layout->order || !layout->names || !layout->name_places)
+    layout->name_offsets = arena_get(&work->arena, (work->hwcaps_count + 1) * sizeof *layout->name_offsets);
+    if (!layout->entries || !layout->strings || !layout->order || !layout->names || !layout->name_offsets)
         return -ENOMEM;
     collect_names(layout);
     for (size_t i = 0; i < work->item_count; i++) {
@@ -259,20 +259,20 @@ static int lay_out(struct ld_work *work, struct layout *layout)
         add_string(layout, item->value, &entry->value);
     }
     for (size_t i = 0; i < work->hwcaps_count; i++)
-        add_string(layout, work->hwcaps[i], &layout->name_places[i]);
+        add_string(layout, work->hwcaps[i], &layout->name_offsets[i]);
     return 0;
 }
 
-static uint32_t place_of_name(const struct layout *layout, const char *name)
+static uint32_t offset_of_name(const struct layout *layout, const char *name)
 {
     size_t i = 0;
 
     while (layout->work->hwcaps[i] != name)
         i++;
-    return layout->name_places[i];
+    return layout->name_offsets[i];
 }
 
-/* The extension block, which ends the file: sections, the used names' places, the generator's text. */
+/* The extension block, which ends the file: sections, the offsets of the used names, the generator's text. */
 static void put_extension(const struct layout *layout, char *file, uint32_t at)
 {
     const char *generator = layout->work->profile->generator;
@@ -286,8 +286,8 @@ static void put_extension(const struct layout *layout, char *file, uint32_t at)
     memcpy(file + at, head, sizeof head);
     memcpy(file + at + 8, sections, count * sizeof *sections);
     for (size_t i = 0; i < layout->used; i++) {
-        uint32_t place = place_of_name(layout, layout->names[i]);
-        memcpy(file + names + 4 * i, &place, sizeof place);
+        uint32_t offset = offset_of_name(layout, layout->names[i]);
+        memcpy(file + names + 4 * i, &offset, sizeof offset);
     }
     memcpy(file + text, generator, strlen(generator));
 }
@@ -301,7 +301,7 @@ int ld_encode(struct ld_work *work, void **data, size_t *size)
         return rc;
     size_t count = work->item_count, base = sizeof(struct file_header) + count * sizeof(struct file_entry);
     struct file_header header = {.count = (uint32_t)count};
-    header.strings = place_strings(layout.strings, layout.string_count, (uint32_t)base, layout.order);
+    header.strings = lay_out_strings(layout.strings, layout.string_count, (uint32_t)base, layout.order);
     header.flags = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 2 : 3;
     header.extension = ((uint32_t)base + header.strings + 3) & ~3u;
     memcpy(header.magic, "glibc-ld.so.cache1.1", sizeof header.magic);
@@ -313,7 +313,7 @@ int ld_encode(struct ld_work *work, void **data, size_t *size)
     memcpy(file, &header, sizeof header);
     memcpy(file + sizeof header, layout.entries, count * sizeof *layout.entries);
     for (size_t i = 0; i < layout.string_count; i++)
-        memcpy(file + *layout.strings[i].place, layout.strings[i].text, layout.strings[i].length + 1);
+        memcpy(file + *layout.strings[i].offset, layout.strings[i].text, layout.strings[i].length + 1);
     put_extension(&layout, file, header.extension);
     *data = file;
     return 0;

@@ -1,5 +1,5 @@
 /*
- * The patterns of ld.so.conf's include lines: one name against one component, and all files that a pattern names.
+ * The patterns of ld.so.conf's include lines: matching a name with a component, and listing the files of a pattern.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -12,7 +12,7 @@
 
 enum { MATCHES = 4096, PATTERN = 4096, WILD = 32 };
 
-/* Matches one character against a bracket expression; *pattern is behind the `[` and is moved behind the `]`. */
+/* Matches a character with a bracket expression; *pattern is behind the `[` and is moved behind the `]`. */
 static bool in_class(const char *name, size_t length, unsigned char c)
 {
     static const struct {
@@ -39,7 +39,7 @@ static bool in_class(const char *name, size_t length, unsigned char c)
     return false;
 }
 
-/* Returns 1 or 0 for a match or none and moves *pattern behind the bracket expression; -1: it is not closed. */
+/* Returns 1 for a match, else 0, and moves *pattern behind the bracket expression; -1: it is not closed. */
 static int match_bracket(const char **pattern, unsigned char c)
 {
     const char *p = *pattern + 1;
@@ -68,7 +68,7 @@ static int match_bracket(const char **pattern, unsigned char c)
     return hit != negated;
 }
 
-/* Matches one character of a name, and moves the pattern on when it does. */
+/* Matches a character of a name, and moves the pattern on if it matches. */
 static bool match_one(const char **pattern, unsigned char c)
 {
     const char *p = *pattern;
@@ -92,7 +92,7 @@ static bool match_one(const char **pattern, unsigned char c)
     return true;
 }
 
-/* Going back only to the latest `*` keeps the cost at pattern times name, whatever the image's author wrote. */
+/* Backtracking only to the latest `*` limits the cost to pattern times name, for any pattern of an image. */
 bool ld_glob(const char *pattern, const char *name)
 {
     const char *star = NULL, *back = NULL;
@@ -170,8 +170,9 @@ static int expand_magic(struct ld_matches *matches, const char *done, const char
 }
 
 /*
- * Expands REST below the path DONE, which has no slash at its end ("" is the root). A pattern comes from the image, so what
- * recurses is counted: components with a wildcard. Of the others only the backslashes are taken away.
+ * Expands REST below the path DONE, which has no slash at its end ("" is the root). A pattern comes from the image, so
+ * the depth of the recursion is limited: it is the number of components with a wildcard. In other components only
+ * backslashes are removed.
  */
 static int expand(struct ld_matches *matches, const char *done, const char *rest, unsigned depth)
 {
@@ -185,7 +186,7 @@ static int expand(struct ld_matches *matches, const char *done, const char *rest
         size_t length = strcspn(rest, "/");
         bool last = !rest[length + strspn(rest + length, "/")];
         if (has_magic(rest, length) && last && rest[length])
-            return 0; /* with a slash at its end it names directories only; a plain name loses it */
+            return 0; /* with a slash at its end it matches directories only; a plain name loses the slash */
         if (has_magic(rest, length))
             return depth == WILD ? -E2BIG : expand_magic(matches, path, rest, length, depth + 1);
         if (length)
@@ -199,9 +200,9 @@ static int expand(struct ld_matches *matches, const char *done, const char *rest
     return used ? match_add(matches, path) : 0;
 }
 
-static int by_name(const void *one, const void *two)
+static int by_name(const void *first, const void *second)
 {
-    return strcmp(*(const char *const *)one, *(const char *const *)two);
+    return strcmp(*(const char *const *)first, *(const char *const *)second);
 }
 
 int ld_expand(struct ld_matches *matches, const char *pattern)

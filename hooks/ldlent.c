@@ -1,9 +1,9 @@
 /*
- * What the host lends: directories and files that will be mounted into the root when the container runs, seen before that.
+ * Lent directories and files: those of the host that will be mounted into the root, read before they are mounted.
  *
- * Where the root is not mounted upon yet, a path of it is compared with the mount points by its text: that is all there is
- * to go by. Texts come from the image, so what lies below a lent directory is opened from that directory, with no link
- * and no `..` on the way: nothing of the host is seen that is not lent.
+ * As long as nothing is mounted, a path of the root can be compared with the mount points by its text only. Texts come
+ * from the image, so a file below a lent directory is opened from that directory, without links and `..` on the way: no
+ * other file of the host can be reached.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Adds a path to another one, without `.` and `..`: the length, SIZE_MAX when there is no room. */
+/* Appends a path to another, without `.` and `..`: the length, SIZE_MAX when there is no room. */
 static size_t add_path(char *into, size_t used, size_t room, const char *path)
 {
     for (; *path; path += strspn(path, "/")) {
@@ -54,7 +54,7 @@ const struct ld_source *ld_source_over(const struct ld_work *work, dev_t dev, in
 
 const struct ld_source *ld_source_above(const struct ld_work *work, const char *path, const char **below)
 {
-    const struct ld_source *found = NULL;
+    const struct ld_source *nearest = NULL;
     size_t longest = 0;
 
     for (size_t i = 0; i < work->source_count; i++) {
@@ -62,11 +62,11 @@ const struct ld_source *ld_source_above(const struct ld_work *work, const char *
         size_t length = strlen(point);
         if (length <= longest || strncmp(path, point, length) || (path[length] && path[length] != '/'))
             continue;
-        found = &work->sources[i];
+        nearest = &work->sources[i];
         longest = length;
         *below = path + length + (path[length] == '/');
     }
-    return found;
+    return nearest;
 }
 
 int ld_source_open(const struct ld_source *source, const char *below, int flags)

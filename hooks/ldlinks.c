@@ -1,11 +1,11 @@
 /*
- * The soname links of one directory: which are right, which are made or changed.
+ * The soname links of a directory: leaves correct links alone, makes and changes others.
  *
- * A directory's table answers most of it; the kernel is asked about what a listing does not show.
+ * Most decisions need only the directory's table; for facts that a listing does not show there are system calls.
  *
- * One thing differs from ldconfig. A low-level runtime makes an empty file as the mount point of each file that it mounts,
- * and an image that is made from such a container keeps them. In a directory that got a driver's libraries programs
- * would load such a file instead of a soname link's target ("file too short"), so there the link replaces it.
+ * There is a difference to ldconfig. A low-level runtime creates an empty file as the mount point of each file that it
+ * mounts, and an image that is made from such a container has these files. In a directory with a driver's libraries
+ * programs would load such a file instead of a soname link's target ("file too short"), so there the link replaces it.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -15,7 +15,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Debian leaves the link of a dynamic loader alone. Its list lacks two commas, so some names are missing here too. */
+/* Debian leaves the link of a dynamic loader alone. Its list lacks two commas, so some names are missing here, too. */
 static bool loader_name(const char *soname)
 {
     static const char *const names[] = {"ld-kfreebsd-x86-64.so.1",
@@ -42,7 +42,7 @@ static bool plain_name(const char *name)
     return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
 }
 
-/* Whether the directory got a driver's libraries, and the work is to be done with that in mind. */
+/* Whether a driver's libraries come into the directory, and empty files are to be replaced there. */
 static bool is_injected(const struct ld_walk *walk)
 {
     return walk->work->replace_empty && walk->dir->injected;
@@ -50,23 +50,23 @@ static bool is_injected(const struct ld_walk *walk)
 
 enum verdict { LEAVE, MAKE, REPLACE };
 
-/* The verdict on a soname link by the directory's table; -1: that is not enough, see judge_by_kernel. */
+/* The decision about a soname link by the directory's table; -1: it is not sufficient, see judge_by_kernel. */
 static int judge_by_table(const struct ld_walk *walk, const struct ld_lib *lib)
 {
     if (!plain_name(lib->soname) || !ld_trusted(walk))
         return -1;
-    struct ld_entry *there = ld_find(walk->dir, lib->soname);
-    if (!there)
+    struct ld_entry *existing = ld_find(walk->dir, lib->soname);
+    if (!existing)
         return ld_wanted(walk->work, walk->dir, lib->soname, DT_REG) ? MAKE : -1;
-    if (there->type == 0)
+    if (existing->type == 0)
         return MAKE;
-    if (there->type == DT_REG)
-        return there == lib->entry || there->injected || !is_injected(walk) ? LEAVE : -1;
-    struct ld_entry *one = ld_follow(walk->dir, there), *two = ld_follow(walk->dir, lib->entry);
-    return one && one == two ? LEAVE : -1;
+    if (existing->type == DT_REG)
+        return existing == lib->entry || existing->injected || !is_injected(walk) ? LEAVE : -1;
+    struct ld_entry *existing_file = ld_follow(walk->dir, existing), *library_file = ld_follow(walk->dir, lib->entry);
+    return existing_file && existing_file == library_file ? LEAVE : -1;
 }
 
-/* What happens to a file, directory or the like in the place of a soname link; see the top of this file. */
+/* The decision about a file or directory with the name of a soname link; see the top of this file. */
 static enum verdict judge_other(const struct ld_walk *walk, const char *link, const struct ld_lib *lib,
                                 const struct stat *st)
 {
@@ -86,22 +86,22 @@ static int judge_by_kernel(const struct ld_walk *walk, const char *file, const c
 {
     const struct root *root = walk->work->root;
     struct stat file_st, link_st, own_st;
-    int found = root_stat(root, link, &link_st), own = root_lstat(root, link, &own_st);
+    int target_rc = root_stat(root, link, &link_st), link_rc = root_lstat(root, link, &own_st);
 
-    if (ld_is_fatal(found) || ld_is_fatal(own))
-        return ld_is_fatal(found) ? found : own;
-    if (!found) {
+    if (ld_is_fatal(target_rc) || ld_is_fatal(link_rc))
+        return ld_is_fatal(target_rc) ? target_rc : link_rc;
+    if (!target_rc) {
         if (root_stat(root, file, &file_st))
             return LEAVE;
         if (file_st.st_dev == link_st.st_dev && file_st.st_ino == link_st.st_ino)
             return LEAVE;
-        if (!own && !S_ISLNK(own_st.st_mode))
+        if (!link_rc && !S_ISLNK(own_st.st_mode))
             return judge_other(walk, link, lib, &own_st);
         if (walk->work->profile->debian && loader_name(lib->soname))
             return LEAVE;
         return REPLACE;
     }
-    return !own && S_ISLNK(own_st.st_mode) ? REPLACE : MAKE;
+    return !link_rc && S_ISLNK(own_st.st_mode) ? REPLACE : MAKE;
 }
 
 static int make_link(const struct ld_walk *walk, const struct ld_lib *lib, const char *path, enum verdict verdict)
@@ -120,7 +120,7 @@ static int make_link(const struct ld_walk *walk, const struct ld_lib *lib, const
     return root_link_new(root, folder, base, lib->entry->name);
 }
 
-/* Enters a link that was made into the table, or declares all tables void. */
+/* Enters a new link into the table, or declares all tables invalid. */
 static int remember_link(struct ld_walk *walk, const struct ld_lib *lib)
 {
     struct ld_dir *dir = walk->dir;
@@ -160,7 +160,7 @@ int ld_maintain(struct ld_walk *walk, const struct ld_lib *lib)
     int rc = -EEXIST;
     if (verdict == MAKE)
         rc = make_link(walk, lib, link, MAKE);
-    if (verdict < 0 || (verdict == MAKE && rc == -EEXIST)) { /* something that a listing does not show */
+    if (verdict < 0 || (verdict == MAKE && rc == -EEXIST)) { /* a fact that a listing does not show */
         verdict = judge_by_kernel(walk, file, link, lib);
         if (verdict < 0)
             return verdict;

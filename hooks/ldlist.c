@@ -1,7 +1,7 @@
 /*
- * The first half of the search: list the directories, and hand their names over to those who look into the files
- * (ldcrew.c) while the rest is still listed. Nothing here depends on an order, because ldconfig changes links only; what
- * does is in ldscan.c.
+ * The first half of the search: lists the directories, and gives their names to the threads that read the files
+ * (ldcrew.c) while the rest is still listed. The order does not matter here, because ldconfig changes links only; steps
+ * that depend on the order are in ldscan.c.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -86,7 +86,7 @@ static int add_name(struct ld_work *work, struct ld_dir *dir, struct ld_batch *b
     return 0;
 }
 
-/* Takes the names of one call of getdents64, and hands them over. */
+/* Takes the names of a call of getdents64, and gives them to the threads. */
 static int read_names(struct ld_work *work, struct ld_dir *dir, const char *buffer, long size, struct ld_crew *crew)
 {
     size_t most = 0;
@@ -125,7 +125,7 @@ static int read_directory(struct ld_work *work, struct ld_dir *dir, struct ld_cr
     }
 }
 
-/* The table has room for a link beside each entry, so that it never moves while entries are pointed at. */
+/* The table has room for a link beside each entry, so that it never moves while there are pointers to entries. */
 static int make_table(struct ld_work *work, struct ld_dir *dir)
 {
     size_t size = 16;
@@ -158,7 +158,7 @@ struct inside {
     const struct ld_dir *dir;
 };
 
-/* Whether something that will be mounted in a directory is of interest: a library, or a subdirectory that is searched. */
+/* Whether a future mount in a directory matters: it is a library, or a subdirectory that is searched. */
 static bool matters(const void *context, const char *way)
 {
     const struct inside *inside = context;
@@ -187,7 +187,7 @@ static int list(struct ld_work *work, struct ld_dir *dir, struct ld_crew *crew)
     dir->state = work->state;
     dir->entries = NULL;
     dir->count = dir->room = 0;
-    if (dir->fd < 0) /* a file instead of a directory, or gone meanwhile: as if it were empty */
+    if (dir->fd < 0) /* a file instead of a directory, or removed meanwhile: as if it were empty */
         return dir->fd == -ETIMEDOUT || dir->fd == -EMFILE || dir->fd == -ENFILE ? dir->fd : make_table(work, dir);
     int rc = read_directory(work, dir, crew);
     return rc == -ENOENT ? make_table(work, dir) : rc ? rc : make_table(work, dir);

@@ -1,14 +1,14 @@
 /*
- * Which ldconfig is imitated.
+ * The profile: which ldconfig is imitated.
  *
- * A cache is read by the root's own libc, so it is written as that libc's ldconfig would: which architecture, which
- * built-in directories, which rules, and even the generator text at the file's end, which is the version banner of
- * libc.so.6 in other words. In this order: the banner of the root's libc; the generator in the cache that is there (a
- * libc in an unusual place); this host's own cache (a root without libc is usually made for a comparison with the
- * host's ldconfig); the newest rules. An older glibc reads the newest format too.
+ * A cache is read by the root's own libc, so it is written as that libc's ldconfig would write it: architecture,
+ * built-in directories, rules, and even the generator text at the file's end, which has the same facts as the version
+ * banner of libc.so.6. The profile is taken from the first of these: the banner of the root's libc; the generator in
+ * the root's cache (for a libc in an unusual directory); this host's own cache (a root without libc is usually made for
+ * a comparison with the host's ldconfig); the newest rules. An older glibc reads the newest format, too.
  *
- * Two sets of rules are enough: up to 2.36, and from 2.37. What glibc changed within them does not change which file a
- * lookup finds.
+ * Two sets of rules are sufficient: up to 2.36, and from 2.37. Other changes of glibc do not affect which file a lookup
+ * finds.
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -106,7 +106,7 @@ static bool digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* A run of digits as glibc adds it up: an int that wraps. */
+/* The value of a run of digits as glibc computes it: an int that wraps. */
 static int number(const char **text)
 {
     uint32_t value = 0;
@@ -116,22 +116,23 @@ static int number(const char **text)
     return (int)value;
 }
 
-int ld_compare(const struct ld_arch *arch, const char *one, const char *two)
+int ld_compare(const struct ld_arch *arch, const char *first, const char *second)
 {
-    for (;; one++, two++) {
-        while (digit(*one) && digit(*two)) {
-            int left = number(&one), right = number(&two);
+    for (;; first++, second++) {
+        while (digit(*first) && digit(*second)) {
+            int left = number(&first), right = number(&second);
             if (left != right)
                 return (int)((uint32_t)left - (uint32_t)right);
         }
-        if (*one && digit(*one))
+        if (*first && digit(*first))
             return 1;
-        if (*one && digit(*two))
+        if (*first && digit(*second))
             return -1;
-        if (*one != *two || !*one)
+        if (*first != *second || !*first)
             break;
     }
-    return arch->unsigned_char ? (unsigned char)*one - (unsigned char)*two : (signed char)*one - (signed char)*two;
+    return arch->unsigned_char ? (unsigned char)*first - (unsigned char)*second
+                               : (signed char)*first - (signed char)*second;
 }
 
 /* ---- versions ---- */
@@ -160,7 +161,7 @@ bool ld_profile_name(struct ld_profile *profile, const char *generator, size_t l
 
 /* ---- the banner of a libc ---- */
 
-/* NEAR: in glibc's builds the banner is one of the last constants, at most 36 KiB before the name of the interpreter. */
+/* NEAR: in glibc's builds the banner is among the last constants, at most 36 KiB before the name of the interpreter. */
 enum { SLICE = 40 * 1024, NEAR = SLICE, BANNER = 160 };
 
 static bool take_banner(struct ld_profile *profile, const char *text, size_t length)
@@ -198,8 +199,8 @@ static bool search_banner(int fd, uint64_t from, uint64_t size, struct ld_profil
 enum { LIBC_LIMIT = 8 << 20 };
 
 /*
- * The banner is constant data: in a loaded segment that is neither writable nor executable, the last one most often; and
- * there, before the name of the interpreter, which stands in a libc because it is a program, too.
+ * The banner is constant data: in a loaded segment that is neither writable nor executable, usually the last such
+ * segment; and there, before the name of the interpreter, which a libc has because it is a program, too.
  */
 static bool search_libc(int fd, struct ld_profile *profile)
 {
@@ -238,11 +239,11 @@ static bool try_libc(const struct root *root, const char *folder, bool debian, s
     const struct ld_arch *arch = arch_of(header.e_machine, header.e_ident[EI_CLASS]);
     if (!arch)
         return false;
-    struct ld_profile found = {.arch = arch, .found = true};
-    if (!search_libc(fd, &found))
+    struct ld_profile of_libc = {.arch = arch, .has_version = true};
+    if (!search_libc(fd, &of_libc))
         return false;
-    found.debian |= debian;
-    *profile = found;
+    of_libc.debian |= debian;
+    *profile = of_libc;
     return true;
 }
 
@@ -274,7 +275,7 @@ static bool by_libc(const struct root *root, struct ld_profile *profile)
 
 /* ---- the generator of a cache ---- */
 
-/* The generator text is the last thing in a cache, and its extension block has the offset. */
+/* The generator text is at the end of a cache, and its extension block has the offset. */
 static bool by_cache(int fd, struct ld_profile *profile)
 {
     struct {

@@ -1,11 +1,11 @@
 /*
- * The second half of the search: walk the directories in ldconfig's order, keep the soname links, collect the entries.
+ * The second half of the search: walks the directories in ldconfig's order, updates soname links, collects the entries.
  *
- * One thread does what ldconfig does, from the tables that ldlist.c made: most links of a library directory lead to a
- * neighbour, so neither they nor the soname links need to be looked up. Where a table is not enough the kernel is asked.
+ * A single thread does this, from the tables of ldlist.c: most links of a library directory lead to a file beside them,
+ * so neither they nor the soname links need to be looked up. Where a table is not sufficient there are system calls.
  *
- * Our own changes are entered into the table of the directory at hand. A soname with a slash changes some other
- * directory; after that no older listing counts (`state`).
+ * Our own changes are entered into the table of the current directory. A soname with a slash changes another directory;
+ * after that no older listing is valid (`state`).
  */
 #define _GNU_SOURCE
 #include "ldwork.h"
@@ -43,7 +43,7 @@ static void remove_stale(struct ld_walk *walk, struct ld_entry *entry)
 
 /*
  * Opens the host's file for a link into a directory that is not mounted yet; -ENOENT when the link's text does not lead
- * there. With covers a link that leads there has been refused already, by the whole way and not only by its text.
+ * there. With covers a link that leads there has been refused already, by its resolved path and not only by its text.
  */
 static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const struct ld_entry *entry,
                      struct stat *st)
@@ -63,7 +63,7 @@ static int open_lent(const struct ld_work *work, const struct ld_dir *dir, const
     return folder < 0 ? folder : root_entry(folder, name, true, st, NULL);
 }
 
-/* A link that leads out of its directory, or nowhere: follow it with the kernel's help and look into what is there. */
+/* A link that leads out of its directory, or nowhere: the kernel follows it, and the file is examined. */
 static int look_behind(struct ld_walk *walk, struct ld_entry *entry, struct ld_entry *what)
 {
     struct stat st = {0};
@@ -71,7 +71,7 @@ static int look_behind(struct ld_walk *walk, struct ld_entry *entry, struct ld_e
 
     if (!path)
         return -ENOMEM;
-    if (walk->dir->lent) { /* where it leads is seen only when the directory is mounted */
+    if (walk->dir->lent) { /* it can be followed only when the directory is mounted */
         cover_note(walk->work->root, path);
         return 0;
     }
@@ -90,7 +90,7 @@ static int look_behind(struct ld_walk *walk, struct ld_entry *entry, struct ld_e
     return 0;
 }
 
-/* a.out files have no soname; it is made from the name under which the inode was met first in this run. */
+/* a.out files have no soname; it is made from the first name of the inode in this run. */
 static const char *aout_soname(struct ld_work *work, const struct ld_entry *what, const char *name)
 {
     for (struct ld_aout *known = work->aouts; known; known = known->next)
@@ -108,7 +108,7 @@ static const char *aout_soname(struct ld_work *work, const struct ld_entry *what
     return soname;
 }
 
-/* A link stays a link in the cache when it has the soname's name, or is the `libx.so` that the linker uses. */
+/* A link is a link in the cache, too, when it has the soname's name, or is the `libx.so` that the linker uses. */
 static bool stays_link(const char *name, const char *soname)
 {
     size_t length = strlen(name);
@@ -263,7 +263,7 @@ static int walk_dir(struct ld_work *work, struct ld_dir *dir)
     for (size_t i = 0; i < dir->scanned; i++)
         dir->injected |= dir->entries[i]->injected;
     for (size_t i = 0; !rc && i < dir->scanned; i++) {
-        /* names can be made to collide in a table, which costs the square of their number */
+        /* an image can have names that collide in a table, which costs the square of their number */
         rc = i % 16 ? 0 : root_late(work->root);
         if (!rc)
             rc = visit(&walk, dir->entries[i]);

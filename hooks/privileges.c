@@ -1,13 +1,14 @@
 /*
- * The privileges that a hook gives up before it reads anything of an image.
+ * Gives up privileges of a hook before it reads a file of an image.
  *
- * A hook starts with all rights of the runtime and in a working directory of the image. It runs no program and needs to
- * write as the container's root, so that is all that is left: an exploited parser would find little to use.
+ * A hook starts with all privileges of the runtime and in a working directory of the image. It runs no program and
+ * needs to write as the container's root, so only the capabilities for that are kept: an exploited parser could do
+ * little.
  *
  * The bounding set stays as it is: it limits only what execve and a changed inheritable set can add. After no_new_privs
- * execve adds nothing (security/commoncap.c, cap_bprm_creds_from_file: what the new program would gain is intersected with
- * what the process had), and without CAP_SETPCAP nothing is added to the inheritable set beyond the permitted one
- * (capabilities(7)). Dropping the set one capability after the other took eighty system calls.
+ * execve adds nothing (security/commoncap.c, cap_bprm_creds_from_file: what the new program would gain is intersected
+ * with what the process had), and without CAP_SETPCAP nothing is added to the inheritable set beyond the permitted one
+ * (capabilities(7)). Dropping its capabilities one by one took eighty system calls.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -29,7 +30,7 @@ void hide_process(void)
 
 /*
  * Keeps these capabilities (a bit for each) as far as the caller has them: a rootless user works on its own files.
- * capset also empties the inheritable set, and the kernel takes from the ambient one what is in neither.
+ * capset also empties the inheritable set, and the kernel removes from the ambient set what is in neither.
  */
 int drop_privileges(uint64_t capabilities)
 {

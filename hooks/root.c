@@ -1,28 +1,28 @@
 /*
- * The root handle: every read from, and every write to, a container's tree goes through here.
+ * The root handle, through which all files of a container's tree are read and written.
  *
- * The image's author made the tree, and other containers may change parts of it meanwhile. So no path is ever joined
- * to the root's name and handed to the kernel. There is one descriptor, and openat2 resolves each path below it: links,
- * `..` and absolute targets stay inside (RESOLVE_IN_ROOT), the links of /proc that lead anywhere are refused
- * (RESOLVE_NO_MAGICLINKS). A kernel without openat2 (before 5.6, or a filter) is reported as -ENOSYS when the handle is
- * opened, so that nothing is written there.
+ * The tree comes from the image's author, and other containers may change parts of it meanwhile. So no path is ever
+ * appended to the root's path and given to the kernel. There is one descriptor, and openat2 resolves each path below
+ * it: links, `..` and absolute targets stay inside (RESOLVE_IN_ROOT), magic links of /proc, which can lead to any file,
+ * are refused (RESOLVE_NO_MAGICLINKS). A kernel without openat2 (before 5.6, or a filter) is reported as -ENOSYS when
+ * the handle is opened, so that nothing is written there.
  *
- * Reading. Only regular files, and opening must have no side effect: a FIFO would block, opening a watchdog arms it.
- * A file that others may exchange is first pinned with O_PATH, checked, and then opened through /proc/self/fd, which
- * gives the same file. Only the entries of a directory on the root's own mount are opened directly, which saves two
- * calls for each of a thousand libraries; no other process uses that mount while a container is being created.
+ * Reading. Only regular files are read, and opening must have no side effect: a FIFO would block, opening a watchdog
+ * arms it. A file that others may replace is first opened with O_PATH, checked, and then opened through /proc/self/fd,
+ * which gives the same file. Only the entries of a directory on the root's own mount are opened directly, which saves
+ * two calls for each of a thousand libraries; no other process uses that mount while a container is being created.
  *
- * A hook has more rights than the image's author and the container's users, and what it writes is readable for all of
- * them. So there are two rules for what it may read:
+ * A hook has more privileges than the image's author and the container's users, and they all can read what it writes.
+ * So there are two rules for what it may read:
  *
- *     configuration  what is obeyed or copied out (ld.so.conf and its includes, ld-musl-ARCH.path, ld.so.cache): a
+ *     configuration  files that are obeyed or copied (ld.so.conf and its includes, ld-musl-ARCH.path, ld.so.cache): a
  *                    regular file on the root's own mount, reached without leaving that mount (root_config), so never a
  *                    file of a volume, of a directory of the host, of procfs or sysfs.
  *     libraries      may lie on any mount, since a driver's libraries are mounted into the container; only the soname
  *                    and the kind of an ELF file go into the cache, of libc.so.6 also the version in its banner. Never
  *                    on a file system that shows the kernel's state (is_kernel_view).
  *
- * rootpath.c resolves one path, rootwrite.c changes a tree, cover.c knows what will be mounted.
+ * rootpath.c resolves a path, rootwrite.c changes a tree, cover.c has the future mounts.
  */
 #define _GNU_SOURCE
 #include "root.h"
@@ -51,7 +51,7 @@ int root_open(struct root *root, const char *path, struct fault *fault)
     if (mine.st_dev == system.st_dev && mine.st_ino == system.st_ino)
         return fault_say(fault, EPERM, "%s is this system's own root directory, not a container's", path);
     cleanup_fd int probe = root_openat2(fd, ".", O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-    if (probe == -EPERM) /* how old seccomp filters answer an unknown call */
+    if (probe == -EPERM) /* the error of old seccomp filters for an unknown call */
         probe = -ENOSYS;
     if (probe == -ENOSYS)
         return fault_say(fault, ENOSYS,
@@ -125,7 +125,7 @@ static bool is_kernel_view(int fd)
     return false;
 }
 
-/* From an O_PATH descriptor of a regular file to one that reads it; the errors are those of root_config. */
+/* Opens the regular file of an O_PATH descriptor to read it; the errors are those of root_config. */
 static int reopen(int pinned, struct stat *st)
 {
     char path[40];
@@ -174,7 +174,7 @@ int root_entry(int directory, const char *name, bool foreign, struct stat *st, b
         if (mounted)
             *mounted = true;
     }
-    /* Others may exchange what is mounted here. */
+    /* Others may replace files of this mount. */
     cleanup_fd int pinned = root_openat2(directory, name, O_PATH | O_NOFOLLOW, RESOLVE_BENEATH);
     return pinned < 0 ? pinned : reopen(pinned, st);
 }

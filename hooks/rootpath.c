@@ -1,5 +1,5 @@
 /*
- * The lowest part of the root handle: one path, resolved by the kernel below a descriptor, within the handle's deadline.
+ * The lowest part of the root handle: the kernel resolves a path below a descriptor, within the handle's deadline.
  */
 #define _GNU_SOURCE
 #include "root.h"

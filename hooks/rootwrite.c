@@ -1,9 +1,9 @@
 /*
- * The other half of the root handle: what changes a container's tree.
+ * The part of the root handle that changes a container's tree.
  *
- * A file is replaced by a rename, so nothing is followed and nothing truncated. With `one_mount` a path that crosses into
- * another mount (a volume, a directory of the host) is refused with -EXDEV. Several hooks may work on one root at once;
- * each renames only what it has made itself.
+ * A file is replaced by a rename, so no link is followed and no file truncated. With `one_mount` a path that crosses
+ * into another mount (a volume, a directory of the host) is refused with -EXDEV. Several hooks may work on the same
+ * root at once; each renames only files that it created itself.
  */
 #define _GNU_SOURCE
 #include "root.h"
@@ -43,8 +43,8 @@ static bool owner_wanted(const struct root *root)
 }
 
 /*
- * A new file is made under a spare name before it takes its place. The names are few and fixed, so that what a killed hook
- * left is found and removed by a later one. A lock on the file distinguishes both cases: while a hook writes a file it
+ * A new file is written under a spare name before the rename. The names are few and fixed, so that a later hook finds
+ * and removes the file of a killed hook. A lock on the file distinguishes both cases: while a hook writes a file it
  * holds the lock, and the kernel removes the lock when the process ends.
  */
 enum { SPARE_NAMES = 8, SPARE = 32 };
@@ -57,7 +57,7 @@ static bool is_named(int folder, const char *name, const struct stat *st)
            there.st_ino == st->st_ino;
 }
 
-/* Removes a spare file that no hook is writing. False: one is, or the file cannot be removed. */
+/* Removes a spare file that no hook is writing. False: a hook is writing it, or it cannot be removed. */
 static bool remove_left_over(int folder, const char *spare)
 {
     struct stat st;
@@ -67,10 +67,10 @@ static bool remove_left_over(int folder, const char *spare)
         return true;
     if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) || !is_named(folder, spare, &st)))
         return false;
-    return !unlinkat(folder, spare, 0); /* what is no regular file was never made by a hook */
+    return !unlinkat(folder, spare, 0); /* hooks create only regular files here */
 }
 
-/* Makes one spare file and locks it; -EBUSY: another hook has this name. */
+/* Creates a spare file and locks it; -EBUSY: another hook uses this name. */
 static int make_spare(int folder, const char *spare)
 {
     struct stat st;
@@ -78,7 +78,7 @@ static int make_spare(int folder, const char *spare)
 
     if (fd < 0)
         return errno == EEXIST ? -EBUSY : -errno;
-    /* Between these two calls another hook may have found it without a lock, and taken it for left over. */
+    /* Between these two calls another hook may have seen it without a lock, and removed it as left over. */
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return -EBUSY;
     if (fstat(fd, &st))
@@ -103,7 +103,7 @@ static int spare_file(int folder, char spare[SPARE])
     return -EBUSY;
 }
 
-/* A link cannot be locked, so its spare name is one that no other hook has. */
+/* A link cannot be locked, so its spare name is unique to this process. */
 static int spare_link(int folder, char spare[SPARE], const char *target)
 {
     for (int turn = 0; turn < SPARE_NAMES; turn++) {
@@ -119,7 +119,7 @@ static int spare_link(int folder, char spare[SPARE], const char *target)
     return -EEXIST;
 }
 
-/* Renames what was made to its place, or removes it when RC says that it failed. */
+/* Renames a spare file to its final name, or removes it when RC is an error. */
 static int settle(int folder, const char *spare, const char *base, int rc)
 {
     if (!rc && renameat(folder, spare, folder, base))
