@@ -1,23 +1,23 @@
 /*
- * An answer: what Python decided for a question, as data. The launcher knows no rule; it asks the host the same things again
- * that Python asked (the probes), and takes the answer only where each is answered alike.
+ * An answer: Python's decision for a question, as data. The launcher has no rules; it repeats the probes, Python's
+ * questions to the host, and uses the answer only if each probe gives the same result.
  *
  *     shim-answer 1 VERSION CHECKSUM SIZE     one line; the checksum is over the SIZE bytes behind it
  *     fields                                  see shim/create/answers.py
  *
- * The checksum is the bytes as one number, the first byte the lowest, modulo a prime below 2^60: Python has that for nothing.
- * A probe is three fields, kind, path, and the answer as text:
+ * The checksum is the bytes as a number, the first byte the lowest, modulo a prime below 2^60: Python computes that
+ * with two operations. A probe is three fields: kind, path, and the result as text:
  *
  *     l, s    lstat(2), stat(2): the numbers that Python compares for such a file; `!ERRNO`
  *     r       the text of a symbolic link
  *     m       0 or 1: whether the path leads nowhere
  *     x       0 or 1: whether this process may execute it
  *     a       an extended attribute in hexadecimal, or `!ERRNO`; the path is `NAME PATH`
- *     t       the text of a file of procfs or sysfs, whose times mean nothing
+ *     t       the text of a file of procfs or sysfs, whose times have no meaning
  *     e       a variable of the environment, "" when it is not set
  *
- * What the numbers are hangs on the type of the file. Times count for regular files, and for the directories that were read:
- * those of a directory above change for other reasons.
+ * Which numbers these are depends on the type of the file. Times are compared for regular files, and for directories
+ * that were listed: those of parent directories change for other reasons.
  */
 #define _GNU_SOURCE
 #include "answer.h"
@@ -147,7 +147,7 @@ static void describe(char out[ANSWER_ROOM], const char *path, const struct stat 
                  target);
         return;
     }
-    default: /* a device node: where its file system lies is no matter */
+    default: /* a device node: its file system does not matter */
         snprintf(out, ANSWER_ROOM, "%o %u %u %llu", mode, uid, gid, (unsigned long long)status->st_rdev);
         return;
     }
@@ -189,7 +189,7 @@ static void set_flag(char out[ANSWER_ROOM], bool is_so)
     out[1] = '\0';
 }
 
-/* Asks the host. False for a kind that there is not. */
+/* Repeats a probe. False for an unknown kind. */
 static bool ask(char out[ANSWER_ROOM], char kind, const char *path)
 {
     struct stat status;

@@ -1,4 +1,4 @@
-/* answer.c: the decision that Python has left for a question, and whether the host is still as it was then. */
+/* answer.c: reads Python's stored decision for a question, and checks whether the host is unchanged. */
 #pragma once
 
 #include "question.h"
@@ -10,7 +10,7 @@ enum { MAX_ANSWER = 1 << 20 };
 /* The fields of an answer, or the rest of them: each is its size in decimal, a colon, and that many bytes. */
 struct fields {
     const char *at, *end;
-    bool failed; /* what was read is none; every further field is empty then */
+    bool failed; /* a field was malformed; every further field is empty then */
 };
 
 /* An answer: where in its bytes each part begins. The parts are described in shim/create/answers.py, which writes them. */
@@ -21,11 +21,11 @@ struct answer {
 
 /*
  * Reads an answer from SIZE bytes, which must live as long as it.
- * Returns 0. -EINVAL: they are not what was written, or by another version.
+ * Returns 0. -EINVAL: the bytes are damaged, or from another version.
  */
 int answer_read(struct answer *answer, const char *bytes, size_t size);
 
-/* Whether all that the decision had to know about the host is what it was. Asks in this process's mount namespace. */
+/* Whether all facts of the host that the decision depends on are unchanged, in this process's mount namespace. */
 bool answer_is_current(const struct answer *answer);
 
 /* cffi: end */

@@ -1,8 +1,8 @@
 /*
  * Memory that is freed at once.
  *
- * A cache is built from thousands of small strings that all die together, so they come from a few large chunks. A
- * hostile root could make this process large: over the limit the result is NULL, as when memory is short.
+ * A cache is built from thousands of small strings that are all freed together, so they come from a few large chunks. A
+ * hostile root could make this process large: over the limit the result is NULL, as without memory.
  */
 #define _GNU_SOURCE
 #include "arena.h"
@@ -68,14 +68,14 @@ char *arena_text(struct arena *arena, const char *text, size_t length)
 
 char *arena_join(struct arena *arena, const char *folder, const char *name)
 {
-    size_t one = strlen(folder), two = strlen(name);
-    char *path = arena_get(arena, one + two + 2);
+    size_t folder_size = strlen(folder), name_size = strlen(name);
+    char *path = arena_get(arena, folder_size + name_size + 2);
 
     if (!path)
         return NULL;
-    memcpy(path, folder, one);
-    path[one] = '/';
-    memcpy(path + one + 1, name, two);
+    memcpy(path, folder, folder_size);
+    path[folder_size] = '/';
+    memcpy(path + folder_size + 1, name, name_size);
     return path;
 }
 

@@ -1,4 +1,4 @@
-/* arena.c: memory that is freed at once. Where no other meaning is given, NULL is: no memory, or over the limit. */
+/* arena.c: memory that is freed at once. NULL means no memory, or over the limit, where no other meaning is given. */
 #pragma once
 
 #include "common.h"
@@ -21,9 +21,9 @@ char *arena_text(struct arena *arena, const char *text, size_t length);
 char *arena_join(struct arena *arena, const char *folder, const char *name);
 
 /*
- * An array with room for one item more than it has.
- * old, used, *room: the array, its items, the number of items that it has room for, which is updated. size: of one item.
- * Returns the old array, or a larger copy; the old one stays in the arena, which takes at most as much memory again.
+ * An array with room for a further item. old, used, *room: the array, its items, the number of items that it has room
+ * for, which is updated. size: of one item. Returns the old array, or a larger copy; the old array stays in the arena,
+ * so at most twice the memory is used.
  */
 void *arena_grow(struct arena *arena, void *old, size_t used, size_t *room, size_t size);
 

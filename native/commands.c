@@ -1,21 +1,21 @@
 /*
- * Which command lines are for shim itself: the nouns of its command line, and words that are nearly one of them. No verb of
- * runc, crun, youki or runsc is so near to a noun; a test compares them. (youki and runsc have a `completion` of their own,
- * which no engine calls.)
+ * Which command lines are for shim itself: those that begin with a noun of its command line, or with a misspelt noun.
+ * No verb of runc, crun, youki or runsc is so near to a noun; a test compares them. (youki and runsc have a
+ * `completion` of their own, which no engine calls.)
  */
 #define _GNU_SOURCE
 #include "commands.h"
 
 #include <string.h>
 
-static int least(int one, int other)
+static int least(int first, int second)
 {
-    return one < other ? one : other;
+    return first < second ? first : second;
 }
 
 /*
- * Whether two words differ in so few letters that one is probably a misspelling of the other: in one, or in two of a
- * longer noun; two letters in each other's place count once. The distance is that of optimal string alignment.
+ * Whether a word is probably a misspelling of a noun: if they differ in one letter, or in two of a longer noun; two
+ * exchanged letters count once. The distance is that of optimal string alignment.
  */
 static bool is_misspelt(const char *word, const char *noun)
 {
@@ -23,7 +23,7 @@ static bool is_misspelt(const char *word, const char *noun)
     int length = (int)strlen(noun), allowed = length < 5 ? 1 : 2, size = (int)strnlen(word, LONGEST);
     if (size == LONGEST || length >= LONGEST || size > length + allowed || size + allowed < length)
         return false;
-    int apart[LONGEST][LONGEST]; /* the distance between the first letters of each, by their numbers */
+    int apart[LONGEST][LONGEST]; /* apart[i][j]: distance of the first i letters from the first j */
     for (int i = 0; i <= size; i++)
         for (int j = 0; j <= length; j++) {
             if (i == 0 || j == 0) {

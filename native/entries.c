@@ -1,4 +1,4 @@
-/* What config.json has already: its entries, compared with the items of an answer. */
+/* Compares the entries of config.json with the items of an answer. */
 #define _GNU_SOURCE
 #include "splices.h"
 
@@ -6,11 +6,11 @@
 
 bool edit_is_text(const struct json_tree *tree, uint32_t value, struct span text)
 {
-    const struct json_value *found = &tree->values[value];
-    return found->end - found->start == text.size && memcmp(tree->text + found->start, text.text, text.size) == 0;
+    const struct json_value *json = &tree->values[value];
+    return json->end - json->start == text.size && memcmp(tree->text + json->start, text.text, text.size) == 0;
 }
 
-/* An absolute path in its shortest form: other texts may lead there, too. */
+/* Whether a path is absolute and in its shortest form: then no other text is the same path. */
 static bool is_usual_path(struct span path)
 {
     if (path.size < 2 || path.text[0] != '/' || path.text[path.size - 1] == '/')
@@ -37,9 +37,9 @@ struct span edit_path(struct work *work, uint32_t entry, const char *name)
     return (struct span){"", 0};
 }
 
-bool span_is_same(struct span one, struct span two)
+bool span_is_same(struct span first, struct span second)
 {
-    return one.size == two.size && memcmp(one.text, two.text, one.size) == 0;
+    return first.size == second.size && memcmp(first.text, second.text, first.size) == 0;
 }
 
 bool span_is_below(struct span path, struct span above)
@@ -60,7 +60,7 @@ void edit_add_entry(struct work *work, bool is_there, struct span entry)
 
 uint32_t edit_find_variable(struct work *work, uint32_t list, struct span name)
 {
-    uint32_t found = 0;
+    uint32_t index = 0;
     for (uint32_t at = work->tree->values[list].first; at; at = work->tree->values[at].next) {
         const char *text = work->tree->text + work->tree->values[at].start;
         size_t size = work->tree->values[at].end - work->tree->values[at].start;
@@ -72,10 +72,10 @@ uint32_t edit_find_variable(struct work *work, uint32_t list, struct span name)
         size -= 2;
         const char *equals = memchr(text, '=', size);
         struct span entry = {text, equals ? (size_t)(equals - text) : size};
-        if (memchr(entry.text, '\\', entry.size) || (found && span_is_same(entry, name)))
+        if (memchr(entry.text, '\\', entry.size) || (index && span_is_same(entry, name)))
             edit_fail(work, -ENOTSUP);
         if (span_is_same(entry, name))
-            found = at;
+            index = at;
     }
-    return found;
+    return index;
 }

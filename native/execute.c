@@ -1,9 +1,9 @@
 /*
- * How the launcher ends when it does not execute Python: it executes the low-level runtime, or reports an error.
+ * The end of the launcher, when it does not execute Python: it executes the low-level runtime, or reports an error.
  *
- * Where Python cannot run, a call may go on without it. An exec only lacks a variable then, and it may be the probe on which
- * a healthy container's life depends. An update goes on likewise, and so does a create in which nothing that is known asks
- * for a device. For these the launcher names a fallback.
+ * If Python cannot run, some calls continue without it. An exec then only lacks a variable, and it may be a liveness
+ * probe, whose failure would end a healthy container. An update continues likewise, and so does a create in which
+ * nothing known asks for a device. For these the launcher sets a fallback.
  */
 #define _GNU_SOURCE
 #include "execute.h"

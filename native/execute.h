@@ -4,12 +4,12 @@
 #include "call.h"
 
 /*
- * The kernel takes at most 6 MiB of arguments and environment, the pointers to them included, so this process got no more
- * than that and may pass on no more: these numbers are out of reach.
+ * The kernel accepts at most 6 MiB of arguments and environment, the pointers to them included. This process got no
+ * more than that and can pass on no more, so these numbers cannot be reached.
  */
 enum { MAX_WORDS = 3 << 18, MAX_TEXT = 8 << 20 };
 
-/* Lets give_up() write to the log that this call has at that time, too. */
+/* Lets give_up() write also to the log of this call, as it is known then. */
 void log_errors_of(const struct call *call);
 
 /* Lets give_up() execute this program, with these arguments, instead of ending. */
@@ -19,8 +19,8 @@ void fall_back_to(const char *program, char *argv[]);
 __attribute__((noreturn, format(printf, 3, 4))) void give_up(const char *id, const char *remedy, const char *form, ...);
 
 /*
- * Why a program could not be executed: problem() of what execve answered. For a program whose loader or interpreter is
- * missing that is ENOENT, too.
+ * The text for a program that could not be executed: problem() of the error of execve, which is ENOENT, too, for a
+ * program whose loader or interpreter is missing.
  */
 const char *start_problem(const char *program, int error);
 

@@ -1,6 +1,6 @@
 /*
- * The one way to report what went wrong: one line, with the path in it and the reason at its end. The words for an errno
- * value are those of problem(), since engines read what a hook writes and turn the usual words into exit statuses.
+ * Texts of errors: a line, with the path in it and the reason at its end. The texts for errno values are those of
+ * problem(), since engines search the output of hooks for the usual texts and change the exit status.
  */
 #define _GNU_SOURCE
 #include "fault.h"

@@ -12,8 +12,8 @@ struct fault {
 
 /* cffi: end */
 
-/* Fills in the code and the text, with what the code means at the end. Returns -code. FAULT may be NULL. */
+/* Fills in the code and the text, with the meaning of the code at the end. Returns -code. FAULT may be NULL. */
 int fault_set(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same for a text that has this meaning already. */
+/* The same for a text that already has the meaning. */
 int fault_say(struct fault *fault, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));

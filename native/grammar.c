@@ -4,8 +4,8 @@
  * runc reads its options by Go's flag package: one dash or two, a value behind "=" or in the next word, booleans
  * that take "=false", options behind the container's id as well; from version 1.5 on the global ones also behind
  * the verb. crun reads them by argp: long options by any unambiguous beginning, letters in clusters with the value
- * at their end (-dbDIR). In both the last one wins, "--" ends the options, and a value is the next word whatever
- * it looks like. Behind exec the options end at the container's id: what follows is the command.
+ * at their end (-dbDIR). In both the last of equal options counts, "--" ends the options, and a value is the next word
+ * whatever it looks like. Behind exec the options end at the container's id: the rest is the command.
  *
  * options.c has the table of the options.
  */
@@ -13,11 +13,11 @@
 
 #include <string.h>
 
-/* What one word of the command line is. */
+/* A word of the command line, classified. */
 struct word {
     enum { OPERAND, END, KNOWN, UNKNOWN } kind;
     size_t meaning;
-    const char *value; /* what stands behind "=" or behind the letter, else NULL */
+    const char *value; /* the text behind "=" or behind the letter, else NULL */
     bool takes_next;   /* the value is the next word */
 };
 
@@ -26,7 +26,7 @@ enum grammar grammar_of(const char *path)
     return strstr(last_part(path), "crun") ? CRUN : RUNC;
 }
 
-/* A word that names an option, or NULL for one that is not in the table, with the value that came in the same word. */
+/* A word with an option (NULL: not in the table), and the value in the same word. */
 static struct word as_option(const struct option *option, const char *value)
 {
     if (!option)
@@ -34,11 +34,11 @@ static struct word as_option(const struct option *option, const char *value)
     return (struct word){KNOWN, option->meaning, value, option->takes == VALUE && !value};
 }
 
-/* -dbDIR: letters without value, then at most one that takes what is left of the word or else the next word. */
-static struct word read_cluster(int place, const char *letters)
+/* -dbDIR: letters without value, then at most one with a value: the rest of the word, or else the next word. */
+static struct word read_cluster(int scope, const char *letters)
 {
     for (; *letters; letters++) {
-        const struct option *option = option_by_letter(CRUN, place, *letters);
+        const struct option *option = option_by_letter(CRUN, scope, *letters);
         bool last = letters[1] == '\0';
         bool takes = option && option->takes != NOTHING;
         if (!option || takes || option->meaning != OTHER || last)
@@ -47,21 +47,21 @@ static struct word read_cluster(int place, const char *letters)
     return as_option(NULL, NULL);
 }
 
-static struct word read_word(enum grammar grammar, int place, const char *text)
+static struct word read_word(enum grammar grammar, int scope, const char *text)
 {
     if (text[0] != '-' || text[1] == '\0')
         return (struct word){.kind = OPERAND};
     if (strcmp(text, "--") == 0)
         return (struct word){.kind = END};
     if (grammar == CRUN && text[1] != '-')
-        return read_cluster(place, text + 1);
+        return read_cluster(scope, text + 1);
 
     const char *name = text + (text[1] == '-' ? 2 : 1);
     size_t size = strcspn(name, "=");
-    return as_option(option_by_name(grammar, place, name, size), name[size] ? name + size + 1 : NULL);
+    return as_option(option_by_name(grammar, scope, name, size), name[size] ? name + size + 1 : NULL);
 }
 
-/* A boolean of Go's flag package; anything that it does not take for true is false or an error there. */
+/* A boolean of Go's flag package; any other text is false or an error there. */
 static bool is_true(const char *value)
 {
     static const char *const words[] = {"1", "t", "T", "true", "TRUE", "True"};
@@ -73,7 +73,7 @@ static bool is_true(const char *value)
     return false;
 }
 
-/* crun's log may be "file:PATH", or "journald:ID" and "syslog:ID", to which no line can be appended. */
+/* crun's log may be "file:PATH", or "journald:ID" and "syslog:ID", which are not files. */
 static const char *log_path(enum grammar grammar, const char *log)
 {
     if (grammar == CRUN && strncmp(log, "file:", 5) == 0)
@@ -83,7 +83,7 @@ static const char *log_path(enum grammar grammar, const char *log)
     return *log ? log : NULL;
 }
 
-/* crun takes the plain name for the one in the bundle, runc for one in the working directory. */
+/* The plain name is relative to the bundle in crun, and to the working directory in runc. */
 static const char *config_path(enum grammar grammar, const char *config)
 {
     if (*config == '\0' || (grammar == CRUN && strcmp(config, "config.json") == 0))
@@ -105,7 +105,7 @@ const struct call_text call_texts[] = {
     {NULL,         0               },
 };
 
-/* The value of an option as a text of the call, NULL where it is as good as none. */
+/* The value of an option as a text of the call, NULL if the runtime treats it as missing. */
 static const char *text_of(enum grammar grammar, size_t member, const char *value)
 {
     switch (member) {
@@ -123,7 +123,7 @@ static const char *text_of(enum grammar grammar, size_t member, const char *valu
     }
 }
 
-/* Notes a known option. questions: whether help, or the version, is asked for instead of an action. */
+/* Notes a known option. questions: whether help, or the version, is requested instead of an action. */
 static void note(enum grammar grammar, const struct word *word, const char *value, struct call *call, bool *questions)
 {
     if (word->meaning == HELP || word->meaning == VERSION)
@@ -132,11 +132,11 @@ static void note(enum grammar grammar, const struct word *word, const char *valu
         *(const char **)(void *)((char *)call + word->meaning) = text_of(grammar, word->meaning, value);
 }
 
-static int place_of(const char *verb)
+static int scope_of(const char *verb)
 {
     static const struct {
         const char *name;
-        int place;
+        int scope;
     } verbs[] = {
         {"create",  CREATE },
         {"run",     RUN    },
@@ -146,19 +146,19 @@ static int place_of(const char *verb)
     };
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         if (strcmp(verb, verbs[i].name) == 0)
-            return verbs[i].place;
+            return verbs[i].scope;
     return 0;
 }
 
-/* What a verb does: nothing that matters here, something with a container that exists, or a new one. */
+/* The kind of a verb: not relevant here, for an existing container, or for a new container. */
 static enum { NO_MATTER, GOES_ON, MAKES } weight(const char *verb)
 {
-    int place = place_of(verb);
-    return place & ALL ? MAKES : place ? GOES_ON : NO_MATTER;
+    int scope = scope_of(verb);
+    return scope & ALL ? MAKES : scope ? GOES_ON : NO_MATTER;
 }
 
 /*
- * Of several readings the first counts that makes a container, then the first that goes on with one (exec and
+ * Of several readings the first that makes a container counts, then the first with an existing container (exec and
  * update), else the first.
  */
 static void take_verb(int at, char *const argv[], struct call *call)
@@ -169,16 +169,16 @@ static void take_verb(int at, char *const argv[], struct call *call)
     call->at = at;
 }
 
-/* crun prints its help or version when it comes to the option, and reads no further. */
+/* crun prints its help or version as soon as it reads the option, and ignores the rest. */
 static bool is_answered_at_once(enum grammar grammar, const struct word *word)
 {
     return grammar == CRUN && (word->meaning == HELP || word->meaning == VERSION);
 }
 
 /*
- * Reads up to the verb. A word that is not in the table may be an option alone or take the next word: both readings go
- * on side by side. An option is one word or two, so it is enough to know whether some reading begins at this word
- * and at the next. Behind a verb that makes a container the other readings do not matter.
+ * Reads up to the verb. An option that is not in the table may be a single word or take the next word: both readings
+ * are followed. An option is one word or two, so it is sufficient to know whether a reading begins at this word and at
+ * the next. After a verb that makes a container the other readings do not matter.
  */
 static void read_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions,
                          char **devices)
@@ -218,8 +218,8 @@ static void read_globals(enum grammar grammar, int argc, char *const argv[], str
 }
 
 /*
- * Keeps the words up to the verb, without our --device. Behind an unknown option it is not certain that a word is an
- * option of ours: all are kept then.
+ * Keeps the words up to the verb, without our --device. After an unknown option it is not certain that a word is an
+ * option of ours: then all are kept.
  */
 static void keep_globals(enum grammar grammar, int argc, char *const argv[], struct call *call, char **kept)
 {
@@ -242,16 +242,16 @@ static void keep_globals(enum grammar grammar, int argc, char *const argv[], str
     }
 }
 
-/* Reads behind the verb, and takes our --device out. One without a value stays: the runtime reports the error. */
+/* Reads behind the verb, and removes our --device; kept without a value, so that the runtime reports the error. */
 static void read_verb(enum grammar grammar, int argc, char *const argv[], struct call *call, bool *questions,
                       char **kept, char **devices)
 {
-    int place = place_of(call->verb);
+    int scope = scope_of(call->verb);
     bool ended = false;
     for (int i = call->at + 1; i < argc; i++) {
         struct word word = {.kind = OPERAND};
         if (!ended)
-            word = read_word(grammar, place, argv[i]);
+            word = read_word(grammar, scope, argv[i]);
         bool is_pair = word.takes_next && i + 1 < argc;
         const char *value = is_pair ? argv[i + 1] : word.value;
 
@@ -260,9 +260,9 @@ static void read_verb(enum grammar grammar, int argc, char *const argv[], struct
             i += is_pair;
             continue;
         }
-        if (word.kind == OPERAND && (place != EXEC || !call->id))
+        if (word.kind == OPERAND && (scope != EXEC || !call->id))
             call->id = argv[i];
-        if (word.kind == END || (word.kind == OPERAND && place == EXEC))
+        if (word.kind == END || (word.kind == OPERAND && scope == EXEC))
             ended = true;
         if (word.kind == KNOWN)
             note(grammar, &word, value, call, questions);
@@ -280,7 +280,7 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
     if (call->unknown)
         questions[0] = questions[1] = false; /* the word --help may be the unknown option's value */
 
-    bool is_known_verb = call->verb && place_of(call->verb);
+    bool is_known_verb = call->verb && scope_of(call->verb);
     keep_globals(grammar, argc, argv, call, kept);
     if (is_known_verb)
         read_verb(grammar, argc, argv, call, questions, kept, devices);
@@ -290,8 +290,8 @@ void parse_call(enum grammar grammar, int argc, char *const argv[], struct call 
     kept[call->kept] = NULL;
 
     bool acts = is_known_verb && !questions[0] && !questions[1];
-    call->injects = acts && place_of(call->verb) & ALL;
-    call->asks_help = is_known_verb && questions[0] && place_of(call->verb) & (CREATE | RUN);
+    call->injects = acts && scope_of(call->verb) & ALL;
+    call->asks_help = is_known_verb && questions[0] && scope_of(call->verb) & (CREATE | RUN);
     if (!call->injects)
         call->unknown = NULL;
     if (!acts)

@@ -1,13 +1,13 @@
 /*
- * Whether a file system can map ids on a mount: there is no table of those that can, so it is tried.
+ * Whether a file system supports idmapped mounts: the kernel has no list of these, so it is tried.
  *
- * Before Linux 5.12 none can, overlayfs cannot (most versions), and of the others each learned it in another version. A
- * low-level runtime fails on an option that the file system refuses. What is tried is what it does: a copy of the mount
- * that is attached nowhere, and mount_setattr on that (mount_setattr(2)).
+ * Before Linux 5.12 none does, overlayfs does not (most versions), and each of the others does from another version on.
+ * A low-level runtime fails on an option that the file system refuses. The trial is what the runtime does: a copy of
+ * the mount that is attached nowhere, and mount_setattr on that (mount_setattr(2)).
  *
- * The mapping has to be that of a user namespace other than the first one, and be set. Only a process can have one: a
- * child makes it, and leaves an open descriptor in the table that both share. The child shares the memory too and the
- * parent waits meanwhile, as with vfork(2), so that nothing of the caller is copied; it starts no program.
+ * It needs a user namespace other than the initial one, with a mapping. Only a process can have a namespace: a child
+ * creates it, and leaves an open descriptor in the table that both share. The child shares the memory, too, and the
+ * parent waits meanwhile, as with vfork(2), so that no memory of the caller is copied; it starts no program.
  */
 #define _GNU_SOURCE
 #include "idmap.h"

@@ -1,10 +1,11 @@
 /*
- * The edits of an answer, put into the text of a config.json: bytes are inserted, and an entry of `env` is replaced; every
- * other byte stays. The result is, as JSON, what Python's merge makes of it (shim/create/merge.py); where that would do
- * anything but append, replace a variable or leave what is there already, the launcher leaves the create to Python.
+ * Puts the edits of an answer into the text of a config.json: bytes are inserted, and entries of `env` are replaced;
+ * every other byte stays. As JSON the result is the same as that of Python's merge (shim/create/merge.py); if that
+ * would do more than append, replace a variable or leave an existing item, the launcher leaves the create to Python.
  *
- * The edits are these fields, each list behind the number of its items. An entry of config.json is the item already if it has
- * the same text, a hook if it has the same path and arguments; what is near an item is left to Python.
+ * The edits are these fields, before each list the number of its items. An item exists in config.json already if an
+ * entry has the same text, a hook if one has the same path and arguments; a create with similar entries is left to
+ * Python.
  *
  *     env        NAME, entry
  *     devices    path, entry                   linux.devices
@@ -77,7 +78,7 @@ static void add_devices(struct work *work, uint32_t linux_)
     edit_append(work, linux_, list, ",\"devices\":[", "]", from);
 }
 
-/* The first rule behind the last one that denies something: those in front of it open nothing any more. */
+/* The first rule after the last that denies access: the rules before that have no effect any more. */
 static uint32_t first_that_counts(struct work *work, uint32_t list)
 {
     uint32_t first = work->tree->values[list].first;
@@ -91,7 +92,7 @@ static uint32_t first_that_counts(struct work *work, uint32_t list)
     return first;
 }
 
-/* Whether a rule that is there is the one of an item; where it is only about the same device, Python compares them. */
+/* Whether an existing rule is that of an item; if it is only about the same device, Python compares them. */
 static bool is_rule(struct work *work, struct span major, struct span minor, struct span entry, uint32_t rule)
 {
     if (edit_is_text(work->tree, rule, entry))
@@ -124,7 +125,7 @@ static void add_rules(struct work *work, uint32_t linux_)
         edit_append(work, linux_, 0, ",\"resources\":{\"devices\":[", "]}", from);
 }
 
-/* A mount goes to the end of the list: one that would cover it, or that it would cover, is left to Python. */
+/* A mount is appended to the list; if another mount would cover it, or be covered, the create is left to Python. */
 static void add_mounts(struct work *work)
 {
     unsigned left = field_count(&work->edits);
@@ -161,7 +162,7 @@ static bool is_hook_there(struct work *work, uint32_t list, struct span path, st
     return is_there;
 }
 
-/* Appends the hooks of one stage, put together since `from`; where there is no such list, it is put into the section. */
+/* Appends the hooks of a stage, collected since `from`; if the stage has no list, it is added to the section. */
 static void append_stage(struct work *work, uint32_t hooks, uint32_t list, struct span stage, size_t from)
 {
     struct inserts *inserts = work->inserts;
@@ -188,8 +189,8 @@ static void add_hooks(struct work *work)
     struct inserts *inserts = work->inserts;
     unsigned stages = field_count(&work->edits);
     uint32_t hooks = stages ? edit_section(work, 0, "hooks", '{') : 0;
-    struct span made[16]; /* the stages of a new section, each with a comma before it */
-    unsigned made_count = 0;
+    struct span entries[16]; /* the stages of a new section, each with a comma before it */
+    unsigned entry_count = 0;
     for (; stages && !work->error; stages--) {
         char name[32];
         struct span stage = field(&work->edits);
@@ -209,19 +210,19 @@ static void add_hooks(struct work *work)
         size_t start = inserts->used;
         append_stage(work, hooks, list, stage, from);
         if (!hooks && inserts->used > start) {
-            if (made_count == sizeof made / sizeof *made) {
+            if (entry_count == sizeof entries / sizeof *entries) {
                 edit_fail(work, -E2BIG);
                 return;
             }
-            made[made_count++] = (struct span){inserts->text + start, inserts->used - start};
+            entries[entry_count++] = (struct span){inserts->text + start, inserts->used - start};
         }
     }
     size_t start = inserts->used;
     edit_put_text(work, ",\"hooks\":{");
-    for (unsigned i = 0; i < made_count; i++)
-        edit_put(work, made[i].text + (i == 0), made[i].size - (i == 0));
+    for (unsigned i = 0; i < entry_count; i++)
+        edit_put(work, entries[i].text + (i == 0), entries[i].size - (i == 0));
     edit_put_text(work, "}");
-    if (made_count && !work->error)
+    if (entry_count && !work->error)
         edit_insert(work, 0, start);
 }
 

@@ -7,7 +7,7 @@
 
 enum { MAX_SPLICES = 4096, MAX_INSERTED = 2 << 20 };
 
-/* A part of the text that other bytes take the place of; with size 0 they are inserted. */
+/* A part of the text, and the bytes that replace it; with size 0 they are inserted. */
 struct splice {
     uint32_t at, size;
     const char *text; /* `length` bytes */
@@ -17,7 +17,7 @@ struct splice {
 
 /* A variable of the plan, and its entry before. */
 struct variable {
-    struct span name, before; /* before: the JSON string with the name; NULL where there was none */
+    struct span name, before; /* before: the JSON string with the name; NULL if it is new */
 };
 
 struct inserts {
@@ -25,19 +25,19 @@ struct inserts {
     unsigned count;
     struct variable variables[MAX_REQUESTS * 8];
     unsigned variable_count;
-    char text[MAX_INSERTED]; /* bytes that are put together here */
+    char text[MAX_INSERTED]; /* buffer for new bytes */
     size_t used;
-    unsigned added, present; /* items that config.json lacked, and those that it had */
+    unsigned added, present; /* numbers of items that config.json lacked, and that it had */
 };
 
 /*
- * Finds out what to insert.
- * Returns 1; 0: config.json has all of it already. -ENOTSUP: it holds something that an edit could collide with, or of another
- * form than expected; -E2BIG: there is no room. inserts: undefined then.
+ * Determines what to insert.
+ * Returns 1; 0: config.json has all items already. -ENOTSUP: a part of it has another form than expected, or could
+ * collide with an edit; -E2BIG: there is no room. inserts: undefined then.
  */
 int insert_edits(struct inserts *inserts, const struct json_tree *tree, const struct answer *answer);
 
-/* The new text in parts, which lie in the old one, in the answer and in `inserts`: as many as are returned. */
+/* The new text in parts, which lie in the old text, in the answer and in `inserts`. Returns their number. */
 enum { MAX_PARTS = 2 * MAX_SPLICES + 1 };
 unsigned insert_parts(const struct inserts *inserts, const struct json_tree *tree, size_t size,
                       struct span parts[MAX_PARTS]);

@@ -1,9 +1,9 @@
 /*
- * A pull reader for JSON that comes from outside: the state on a hook's stdin, a bundle's config.json.
+ * A pull reader for JSON of others: the state on a hook's stdin, a bundle's config.json.
  *
- * The caller asks for what it expects, in the order of the text, and skips the rest. Nothing is allocated and nothing
- * recurses: one bit for each open bracket is all the memory that nesting takes, so depth is bounded by the bits. The first
- * thing that is not JSON sets `failed`, after which every question is answered as if the text had ended.
+ * The caller reads the values that it expects, in the order of the text, and skips the rest. Nothing is allocated, no
+ * function recurses: nesting takes a bit of memory for each open bracket, so the bits limit the depth. The first syntax
+ * error sets `failed`, after which every function returns as if the text had ended.
  *
  *     json_open(&json, text, size);
  *     if (json_enter(&json, '{'))

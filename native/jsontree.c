@@ -1,7 +1,7 @@
 /*
- * A JSON text as a tree of offsets into it: who inserts must know where values begin and end, and leaves all other bytes as
+ * A JSON text as a tree of offsets: an insert needs to know where values begin and end, and leaves all other bytes as
  * they are. It is built by the pull reader (json.c), and stricter than that: a text that two readers could understand
- * differently is none.
+ * differently is refused.
  */
 #define _GNU_SOURCE
 #include "jsontree.h"
@@ -12,7 +12,7 @@
 
 enum { MAX_DEPTH = 128, MAX_DIGITS = 40 };
 
-/* --- what is not understood alike --------------------------------------------------------------------------------- */
+/* --- texts that readers understand differently -------------------------------------------------------------------- */
 
 static bool is_utf8(const char *text, size_t size)
 {
@@ -38,13 +38,13 @@ static bool is_whole_number(const char *text, size_t size)
     return true;
 }
 
-/* By length first: the order is no matter. */
-static int compare_names(const void *one, const void *two, void *text)
+/* By length first: any order is sufficient. */
+static int compare_names(const void *first, const void *second, void *text)
 {
-    const struct json_value *const *first = one, *const *second = two;
-    if ((*first)->name_size != (*second)->name_size)
-        return (*first)->name_size < (*second)->name_size ? -1 : 1;
-    return memcmp((char *)text + (*first)->name, (char *)text + (*second)->name, (*first)->name_size);
+    const struct json_value *const *left = first, *const *right = second;
+    if ((*left)->name_size != (*right)->name_size)
+        return (*left)->name_size < (*right)->name_size ? -1 : 1;
+    return memcmp((char *)text + (*left)->name, (char *)text + (*right)->name, (*left)->name_size);
 }
 
 static bool has_repeated_name(const struct json_tree *tree, const struct json_value *object)
@@ -62,7 +62,7 @@ static bool has_repeated_name(const struct json_tree *tree, const struct json_va
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-/* Takes the name of a member out of the bytes that json_member() passed: `, "name" :`. False for an unusual name. */
+/* Finds the name of a member in the bytes that json_member() consumed: `, "name" :`. False for an unusual name. */
 static bool take_name(struct json_value *value, const char *text, const char *from, const char *to)
 {
     const char *start = memchr(from, '"', (size_t)(to - from));
@@ -172,17 +172,17 @@ bool is_plain(const char *text, size_t size)
 
 const char *json_tree_plain(const struct json_tree *tree, uint32_t value, size_t *size)
 {
-    const struct json_value *found = &tree->values[value];
-    const char *text = tree->text + found->start;
-    if (*text != '"' || !is_plain(text + 1, found->end - found->start - 2))
+    const struct json_value *json = &tree->values[value];
+    const char *text = tree->text + json->start;
+    if (*text != '"' || !is_plain(text + 1, json->end - json->start - 2))
         return NULL;
-    *size = found->end - found->start - 2;
+    *size = json->end - json->start - 2;
     return text + 1;
 }
 
 bool json_tree_is(const struct json_tree *tree, uint32_t value, const char *text)
 {
     size_t size = 0;
-    const char *found = json_tree_plain(tree, value, &size);
-    return found && size == strlen(text) && memcmp(found, text, size) == 0;
+    const char *plain = json_tree_plain(tree, value, &size);
+    return plain && size == strlen(text) && memcmp(plain, text, size) == 0;
 }

@@ -1,23 +1,24 @@
 /*
- * The launcher: the program that containerd, docker, podman and users start as `shim`, in place of the low-level runtime.
- * Most calls have nothing to do with devices, so it decides as early as it can what runs in this process next:
+ * The launcher: the program that containerd, docker, podman and users start as `shim`, instead of the low-level
+ * runtime. Most calls have nothing to do with devices, so it decides as early as possible what this process executes
+ * next:
  *
  *     a hook                                     -> done here, see hook.c
  *     one of our commands                        -> Python, the command line
  *     a verb that makes no container             -> the low-level runtime
  *     a create in which nothing asks             -> the low-level runtime
  *     a create that was decided before           -> config.json is edited as then, and the low-level runtime
- *     a create in which something may ask        -> Python, with what was found out here
+ *     a create in which something may ask        -> Python, with the facts that were determined here
  *     an exec into a container with a record     -> its process file gets the variables, and the low-level runtime;
  *                                                  where anything is unusual: Python, the same
  *     an update with a file of resources for
  *       a container with a record                -> Python, the same
  *
- * What holds for create holds for run and restore.
+ * The rows for create also apply to run and restore.
  *
- * The program that is executed has the same pid, environment, descriptors, umask and working directory. stdin is not read
- * here (Python reads it for such an update, and puts the same or more in its place). For Python a few variables are renamed
- * (python.c).
+ * The executed program gets the same pid, environment, descriptors, umask and working directory. stdin is not read here
+ * (Python reads it for such an update, and replaces it by the same text or more). For Python a few variables are
+ * renamed (python.c).
  *
  * All memory is static. Read from the bottom: main() is the table above.
  */
@@ -50,13 +51,13 @@ static char self[PATH_MAX];   /* path of this program */
 static struct low_level low;  /* the low-level runtime */
 static char record[KEY_SIZE]; /* name of the container's record */
 static struct {
-    char text[MAX_CONFIG + 1]; /* with one byte more than a config.json may have to be read here */
+    char text[MAX_CONFIG + 1]; /* a byte more than the limit, to notice a larger file */
     size_t size;
     struct stat status;
     enum reading {
-        CONFIG_NONE, /* there is none that the low-level runtime could read */
+        CONFIG_NONE, /* it is missing, or the low-level runtime cannot read it either */
         CONFIG_UNREAD,
-        CONFIG_TOO_LARGE, /* what was read is the beginning */
+        CONFIG_TOO_LARGE, /* only its beginning was read */
         CONFIG_READ,
     } reading;
 } config;
@@ -75,14 +76,14 @@ static void find_self(void)
     if (size <= 0)
         give_up("SHIM_BROKEN", "mount /proc", "/proc/self/exe cannot be read");
     self[size] = '\0';
-    /* the kernel adds this when the file was replaced since this process began: its directory is what counts */
+    /* the kernel adds this when the file was replaced since this process began: only its directory matters */
     if (size > (ssize_t)sizeof gone && is_same(self + size - (sizeof gone - 1), gone))
         self[size - (ssize_t)(sizeof gone - 1)] = '\0';
 }
 
 /* --- the low-level runtime -------------------------------------------------------------------------------------- */
 
-/* Finds it by the link that the administrator set for this launcher's name, else by search. */
+/* Finds the low-level runtime by the administrator's link for this launcher's name, else by search. */
 static void find_low_level(const char *name)
 {
     low_level_begin(&low, "", name, "/proc/self/exe");
@@ -113,14 +114,14 @@ static void find_low_level(const char *name)
 
 /* --- does anything ask? ----------------------------------------------------------------------------------------- */
 
-/* Opens a path; -errno where it cannot. */
+/* Opens a path; -errno on failure. */
 static int open_at(int directory, const char *path, int flags)
 {
     int fd = openat(directory, path, flags | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
-/* Finds the config.json that the low-level runtime will read. It is not opened: a writer of a FIFO would notice that. */
+/* Finds the config.json that the low-level runtime will read, with O_PATH: a writer of a FIFO would notice an open. */
 static int find_config(void)
 {
     if (call.config)
@@ -131,19 +132,19 @@ static int find_config(void)
     return bundle < 0 ? bundle : open_at(bundle, "config.json", O_PATH);
 }
 
-/* Opens a file that was found; -EINVAL unless it is a regular one. */
-static int open_config(int found, struct stat *status)
+/* Opens the file of an O_PATH descriptor to read it; -EINVAL unless it is a regular file. */
+static int open_config(int pinned, struct stat *status)
 {
     char path[sizeof "/proc/self/fd/" + 16];
-    if (found < 0)
-        return found;
-    if (fstat(found, status) != 0 || !S_ISREG(status->st_mode))
+    if (pinned < 0)
+        return pinned;
+    if (fstat(pinned, status) != 0 || !S_ISREG(status->st_mode))
         return -EINVAL;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", found);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", pinned);
     return open_at(AT_FDCWD, path, O_RDONLY);
 }
 
-/* Whether a file could not be opened for want of something else, which another process may have a moment later. */
+/* Whether a file could not be opened for lack of a resource, which may be available again a moment later. */
 static bool is_shortage(int error)
 {
     return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -EINTR || error == -EAGAIN;
@@ -156,14 +157,14 @@ enum answer {
 };
 
 /*
- * Reads config.json. Not mapped: a file that is cut while it is read must not end this process. What is missing, closed to us
- * or no regular file is left to the low-level runtime, which finds it so, too; where only descriptors or memory are short it
- * might find a request. One that exceeds MAX_CONFIG is searched by Python.
+ * Reads config.json. It is not mapped: a file that is truncated meanwhile must not end this process. A file that is
+ * missing, not readable for us or not regular is left to the low-level runtime, which reports the same; after a lack of
+ * descriptors or memory it could read a request. A file that exceeds MAX_CONFIG is searched by Python.
  */
 static enum reading read_config(void)
 {
-    cleanup_fd int found = find_config();
-    cleanup_fd int fd = open_config(found, &config.status);
+    cleanup_fd int pinned = find_config();
+    cleanup_fd int fd = open_config(pinned, &config.status);
     if (fd < 0)
         return is_shortage(fd) ? CONFIG_UNREAD : CONFIG_NONE;
     for (ssize_t part; config.size < sizeof config.text; config.size += (size_t)part) {
@@ -176,7 +177,7 @@ static enum reading read_config(void)
     return config.size > MAX_CONFIG ? CONFIG_TOO_LARGE : CONFIG_READ;
 }
 
-/* Whether an earlier `run --device` has kept the config.json that it found, from which a run without one begins. */
+/* Whether an earlier `run --device` has kept the former config.json, with which a run without the option begins. */
 static bool has_original(void)
 {
     static const char ending[] = ".shim-original"; /* ENDING in shim/create/original.py */
@@ -208,7 +209,7 @@ static enum answer does_it_ask(void)
 __attribute__((noreturn)) static void execute_part(const char *part, char *const argv[])
 {
     python_begin(self, part);
-    if (is_same(part, "precreate")) /* it puts the path into the hooks that it prints */
+    if (is_same(part, "precreate")) /* it writes the launcher's path into the hooks that it prints */
         python_add_value("self", self);
     python_add_all(argv);
     python_execute();
@@ -220,23 +221,23 @@ static bool is_ignored(int number)
     return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* Python ignores these two itself: it must know which of them were ignored before, to leave them so for the runtime. */
+/* Python ignores these two itself: it must know which were ignored before, to restore that for the runtime. */
 static const char *ignored_signals(void)
 {
     bool pipe = is_ignored(SIGPIPE), size = is_ignored(SIGXFSZ);
     return pipe && size ? "PIPE,XFSZ" : pipe ? "PIPE" : size ? "XFSZ" : NULL;
 }
 
-/* What the launcher has found out about a create, for Python. */
+/* The facts that the launcher has determined about a create, for Python. */
 struct findings {
     enum answer answer;
-    const char *question; /* an answer to it may be left; NULL: not */
-    bool is_repeated;     /* the create was repeated: what is left is to clean up */
+    const char *question; /* Python may leave an answer to it; NULL: not */
+    bool is_repeated;     /* the create was repeated: only records are to be cleaned up */
 };
 
-/* Hands the call over with all that was found out; shim/create/invocation.py reads it. */
+/* Executes Python with the call and the findings as words; shim/create/invocation.py reads them. */
 __attribute__((noreturn)) static void execute_create(const char *name, char *const kept[], char *const devices[],
-                                                     const struct findings *found)
+                                                     const struct findings *findings)
 {
     python_begin(self, "create");
     python_add_value("low", low.path);
@@ -247,11 +248,11 @@ __attribute__((noreturn)) static void execute_create(const char *name, char *con
         python_add_value(text->name, *(const char **)(void *)((char *)&call + text->member));
     for (int i = 0; call.injects && i < call.devices; i++)
         python_add_value("device", devices[i]);
-    if (found->answer == LIKELY_NOT || found->is_repeated) /* where Python fails, the create goes on without it */
+    if (findings->answer == LIKELY_NOT || findings->is_repeated) /* if Python fails, the create continues without it */
         python_add("asks=0");
-    if (found->is_repeated)
+    if (findings->is_repeated)
         python_add("repeated=1");
-    python_add_value("question", found->question);
+    python_add_value("question", findings->question);
     python_add_value("sigign", ignored_signals());
     python_add("--");
     python_add(low.path);
@@ -260,8 +261,8 @@ __attribute__((noreturn)) static void execute_create(const char *name, char *con
 }
 
 /*
- * Nothing tells us that a container is gone, so creates clean up the records. That is Python's work; of the repeated ones each
- * CLEANING_UP-th starts it for that.
+ * shim is not notified when a container is removed, so creates clean up the records. Python does that; of the repeated
+ * creates each CLEANING_UP-th starts it.
  */
 static bool is_to_clean_up(void)
 {
@@ -291,7 +292,7 @@ int main(int argc, char *argv[])
         execute_part("cli", argv);
     }
 
-    /* by the grammar that the launcher's name promises, so that a missing runtime is reported in --log, too */
+    /* by the grammar of the launcher's name, so that a missing runtime is reported in --log, too */
     parse_call(grammar_of(name), argc, argv, &call, kept, devices);
     find_low_level(name);
     if (grammar_of(low.path) != grammar_of(name))
@@ -310,12 +311,12 @@ int main(int argc, char *argv[])
         execute_low_level(low.path, kept);
     const struct create create = {&call,  devices,     name,        self,         low.path,
                                   record, config.text, config.size, config.status};
-    struct findings found = {.answer = answer};
-    found.is_repeated = answer == MAY_ASK && config.reading == CONFIG_READ && !has_original() &&
-                        repeat_create(&create, &found.question);
-    if (found.is_repeated && !is_to_clean_up())
+    struct findings findings = {.answer = answer};
+    findings.is_repeated = answer == MAY_ASK && config.reading == CONFIG_READ && !has_original() &&
+                           repeat_create(&create, &findings.question);
+    if (findings.is_repeated && !is_to_clean_up())
         execute_low_level(low.path, kept);
-    if (answer != MAY_ASK || found.is_repeated)
+    if (answer != MAY_ASK || findings.is_repeated)
         fall_back_to(low.path, kept);
-    execute_create(name, kept, devices, &found);
+    execute_create(name, kept, devices, &findings);
 }

@@ -1,14 +1,14 @@
 /*
- * Which low-level runtime a launcher executes: the one that the administrator's link names, else the one that is found.
+ * The low-level runtime that a launcher executes: the target of the administrator's link, else the result of a search.
  *
  *     /etc/shim/low-level/NAME      NAME is the last part of the launcher's argv[0]
  *     without it, for shim-X        X
  *                 for shim          runc, then crun
- *                 for another name  that name: the launcher has taken a runtime's place
+ *                 for another name  that name: the launcher is installed instead of a runtime
  *
- * The directories for programs are searched for all names first, and PATH last: the answer must not depend on PATH where
- * it can be had without. No launcher finds itself, by device and inode. Python calls the same functions for
- * another launcher, in tests below another root (shim/engines/launcher.py, shim/cli/explain.py).
+ * The directories for programs are searched for all names first, and PATH last: if possible, the result does not depend
+ * on PATH. A launcher never finds itself, by device and inode. Python calls the same functions for another launcher, in
+ * tests below another root (shim/engines/launcher.py, shim/cli/explain.py).
  */
 #define _GNU_SOURCE
 #include "lowlevel.h"
@@ -39,7 +39,7 @@ void low_level_begin(struct low_level *low, const char *root, const char *name, 
     }
 }
 
-/* Looks at low->path below the root. False where it leads nowhere, or is too long. */
+/* stat of low->path below the root. False if it leads nowhere, or is too long. */
 static bool look(const struct low_level *low, char real[2 * PATH_MAX], struct stat *status)
 {
     return snprintf(real, 2 * PATH_MAX, "%s%s", low->root, low->path) < 2 * PATH_MAX && stat(real, status) == 0;
@@ -71,12 +71,12 @@ enum low_level_answer low_level_by_link(struct low_level *low)
 static bool is_in(struct low_level *low, const char *directory, size_t size, const char *name)
 {
     char real[2 * PATH_MAX];
-    struct stat found;
+    struct stat status;
     if (snprintf(low->path, sizeof low->path, "%.*s/%s", (int)size, directory, name) >= (int)sizeof low->path)
         return false;
-    if (!look(low, real, &found) || !S_ISREG(found.st_mode) || faccessat(AT_FDCWD, real, X_OK, AT_EACCESS) != 0)
+    if (!look(low, real, &status) || !S_ISREG(status.st_mode) || faccessat(AT_FDCWD, real, X_OK, AT_EACCESS) != 0)
         return false;
-    if (!is_launcher(low, &found))
+    if (!is_launcher(low, &status))
         return true;
     strcpy(low->own, low->path);
     return false;

@@ -18,7 +18,7 @@ extern const char *const program_directories[PROGRAM_DIRECTORIES];
 enum low_level_answer {
     LOW_LEVEL_FOUND,
     LOW_LEVEL_MISSING,  /* there is no link, or no program */
-    LOW_LEVEL_NO_LINK,  /* something else is in the link's place */
+    LOW_LEVEL_NO_LINK,  /* the path of the link is not a link */
     LOW_LEVEL_RELATIVE, /* the link does not lead to an absolute path */
     LOW_LEVEL_SELF,     /* the link leads to the launcher */
 };
@@ -26,12 +26,12 @@ enum low_level_answer {
 enum { LOW_LEVEL_PATH = 4096 }; /* PATH_MAX */
 
 struct low_level {
-    char path[LOW_LEVEL_PATH];   /* the runtime, or where a wrong link leads */
+    char path[LOW_LEVEL_PATH];   /* the runtime, or the target of a wrong link */
     char link[LOW_LEVEL_PATH];   /* the link that was read */
-    char own[LOW_LEVEL_PATH];    /* found in the runtime's place: the launcher itself, "" if it was not found */
-    char wanted[LOW_LEVEL_PATH]; /* of a search without result: the names */
+    char own[LOW_LEVEL_PATH];    /* path of the launcher, if the search met it; else "" */
+    char wanted[LOW_LEVEL_PATH]; /* after a search without result: the names */
     const char *root, *name;
-    dev_t dev; /* of the launcher's file, which is never found */
+    dev_t dev; /* of the launcher's file, which the search skips */
     ino_t ino;
 };
 
@@ -44,7 +44,7 @@ struct low_level {
 void low_level_begin(struct low_level *low, const char *root, const char *name, const char *launcher);
 
 /*
- * Reads the link for the launcher's name. Whether the program is there and can be executed is not checked.
+ * Reads the link for the launcher's name. Whether the program exists and can be executed is not checked.
  * `link` and, where there is one, `path` are filled.
  */
 enum low_level_answer low_level_by_link(struct low_level *low);

@@ -1,19 +1,19 @@
 /*
- * The needles: by which texts the request scan finds a request.
+ * The needles: the texts by which the request scan finds a request.
  *
- * Without a configuration there is one, built in. A configuration may name other sources; Python writes the needles that
- * follow from it to a file beside the index whenever it reads one (shim/config/needles.py):
+ * Without a configuration there is one, built in. A configuration may have other sources; whenever Python reads it, it
+ * writes the resulting needles to a file beside the index (shim/config/needles.py):
  *
  *     shim-needles 1 VERSION
  *     input DEV INO SIZE MTIME_NS CTIME_NS PATH     a configuration file as it was when it was read
- *     absent PATH                                   one that was missing, and would have counted
+ *     absent PATH                                   a file that was missing, and would have counted
  *     needle TEXT
  *     end
  *
  * The file counts while it belongs to this user, is whole and of this version, and every input is as described. With a
- * configuration and without such a file it is unknown which texts ask, so Python is executed. Then the launcher can search
- * for likely texts only: those of every built-in source, and those of the file whose inputs have changed since. The answer
- * decides what happens where Python cannot run (launcher.c).
+ * configuration but without such a file it is unknown which texts ask, so Python is executed. Then the launcher
+ * searches only for likely texts: those of every built-in source, and those of a file whose inputs have changed since.
+ * The result decides what happens if Python cannot run (launcher.c).
  */
 #define _GNU_SOURCE
 #include "places.h"
@@ -34,18 +34,18 @@
 /* --- the file ----------------------------------------------------------------------------------------------------- */
 
 /* Nanoseconds since 1970, as Python counts them. False for a time that does not fit. */
-static bool nanoseconds(const struct timespec *time, int64_t *found)
+static bool nanoseconds(const struct timespec *time, int64_t *result)
 {
-    return !__builtin_mul_overflow((int64_t)time->tv_sec, 1000000000, found) &&
-           !__builtin_add_overflow(*found, (int64_t)time->tv_nsec, found);
+    return !__builtin_mul_overflow((int64_t)time->tv_sec, 1000000000, result) &&
+           !__builtin_add_overflow(*result, (int64_t)time->tv_nsec, result);
 }
 
-/* Whether a file is as `known` describes it: five numbers, each with a space behind it, then the path. */
+/* Whether a file is as `known` describes it: five numbers, each followed by a space, then the path. */
 static bool is_unchanged(const char *known)
 {
     struct stat status;
     int64_t modified, changed;
-    char found[128];
+    char present[128];
     const char *path = known;
     for (int i = 0; i < 5; i++) {
         path = strchr(path, ' ');
@@ -55,9 +55,9 @@ static bool is_unchanged(const char *known)
     }
     if (stat(path, &status) != 0 || !nanoseconds(&status.st_mtim, &modified) || !nanoseconds(&status.st_ctim, &changed))
         return false;
-    int size = snprintf(found, sizeof found, "%ju %ju %jd %" PRId64 " %" PRId64 " ", (uintmax_t)status.st_dev,
+    int size = snprintf(present, sizeof present, "%ju %ju %jd %" PRId64 " %" PRId64 " ", (uintmax_t)status.st_dev,
                         (uintmax_t)status.st_ino, (intmax_t)status.st_size, modified, changed);
-    return size == path - known && memcmp(known, found, (size_t)size) == 0;
+    return size == path - known && memcmp(known, present, (size_t)size) == 0;
 }
 
 static bool is_absent(const char *path)
@@ -66,7 +66,7 @@ static bool is_absent(const char *path)
     return *path && stat(path, &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-/* What follows a word at the beginning of a line, NULL when the line begins otherwise. */
+/* The rest of a line after a word at its beginning, NULL when the line begins otherwise. */
 static const char *behind(const char *line, const char *word)
 {
     size_t size = strlen(word);
@@ -129,7 +129,7 @@ int read_needles(const char *directory, const char *name, struct needle_file *fi
     return -E2BIG;
 }
 
-/* --- which configuration -------------------------------------------------------------------------------------------- */
+/* --- the configuration ---------------------------------------------------------------------------------------------- */
 
 static bool exists(const char *path)
 {
@@ -137,7 +137,7 @@ static bool exists(const char *path)
     return stat(path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* Finds the user's own configuration, if it may count: 1, and its path; 0: there is none, as for the host's root. */
+/* Finds the user's own configuration, if it may count: 1, and its path; 0: it may not, as for the host's root. */
 static int find_own(char path[PATH_MAX])
 {
     static const char file[] = "/config.toml";
@@ -158,7 +158,7 @@ static int find_own(char path[PATH_MAX])
     return 1;
 }
 
-/* Fills in the needles of the configuration, or those of a machine without one: how many; -ENOENT and others for none. */
+/* Fills in the needles of the configuration, or of a machine without one. Returns their number; -ENOENT and others. */
 static int find_file(struct needle_file *file)
 {
     char own[PATH_MAX], directory[PATH_MAX], name[sizeof "needles-0123456789abcdef"] = "needles";

@@ -1,19 +1,20 @@
 /*
  * The options of runc and crun.
  *
- * One table serves both, for old and new versions alike. An option that only the other runtime has is read as there: other
- * runtimes borrow from both. Where a real runtime would stop with an error, the reading here does not matter.
+ * The table is for both, and for old and new versions. An option that only the other runtime has is read as there,
+ * since further runtimes have options of both. If the real runtime stops with an error, the reading here does not
+ * matter.
  */
 #include "options.h"
 
 #include <string.h>
 
 #define EVERY (ALL | EXEC)
-#define READ (EVERY | UPDATE) /* what is read to its end */
+#define READ (EVERY | UPDATE) /* verbs whose words are read to the end */
 
-/* Of options that begin alike the first row is taken: what every crun has stands before what newer ones added. */
+/* Of options with the same beginning the first row is used: options of every crun come before those of newer ones. */
 static const struct option options[] = {
-    /* name, letter, what it takes, where it counts in {runc, crun}, meaning */
+    /* name, letter, value, verbs in {runc, crun}, meaning */
     {"debug",               0,   NOTHING, {GLOBAL, GLOBAL},                             OTHER           },
     {"log",                 0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(log)       },
     {"log-format",          0,   VALUE,   {GLOBAL, GLOBAL},                             TEXT(log_format)},
@@ -88,8 +89,8 @@ static const struct option options[] = {
 };
 
 /*
- * Ours: behind create and run, and in front of every verb, since engines that put an option before the verb do so for
- * all of them. Not in the table: it takes no part in crun's abbreviations, whose meaning it must not change.
+ * Our option: after create and run, and before every verb, since engines that put an option before the verb do so for
+ * all verbs. It is not in the table, so that it does not change the meaning of crun's abbreviations.
  */
 #define OURS (GLOBAL | CREATE | RUN)
 static const struct option device_option = {
@@ -104,46 +105,46 @@ static bool is_named(const struct option *option, const char *name, size_t size)
     return strlen(option->name) == size && memcmp(option->name, name, size) == 0;
 }
 
-const struct option *option_by_letter(enum grammar grammar, int place, char letter)
+const struct option *option_by_letter(enum grammar grammar, int scope, char letter)
 {
     for (size_t i = 0; i < COUNT; i++)
-        if (options[i].letter == letter && options[i].places[grammar] & place)
+        if (options[i].letter == letter && options[i].scopes[grammar] & scope)
             return &options[i];
     return NULL;
 }
 
-static const struct option *by_full_name(enum grammar grammar, int place, const char *name, size_t size)
+static const struct option *by_full_name(enum grammar grammar, int scope, const char *name, size_t size)
 {
     for (size_t i = 0; i < COUNT; i++)
-        if (options[i].places[grammar] & place && is_named(&options[i], name, size))
+        if (options[i].scopes[grammar] & scope && is_named(&options[i], name, size))
             return &options[i];
     return NULL;
 }
 
 /*
- * crun's abbreviations. Options that begin alike agree on whether a value follows, so the first will do for
- * reading on.
+ * crun's abbreviations. Options with the same beginning agree on whether a value follows, so any of them can be used
+ * to continue.
  */
-static const struct option *by_beginning(int place, const char *name, size_t size)
+static const struct option *by_beginning(int scope, const char *name, size_t size)
 {
     for (size_t i = 0; i < COUNT; i++)
-        if (options[i].places[CRUN] & place && strncmp(options[i].name, name, size) == 0)
+        if (options[i].scopes[CRUN] & scope && strncmp(options[i].name, name, size) == 0)
             return &options[i];
     return NULL;
 }
 
-const struct option *option_by_name(enum grammar grammar, int place, const char *name, size_t size)
+const struct option *option_by_name(enum grammar grammar, int scope, const char *name, size_t size)
 {
-    const struct option *found = by_full_name(grammar, place, name, size);
-    if (!found && place & device_option.places[grammar] && is_named(&device_option, name, size))
-        found = &device_option;
-    if (!found && grammar == RUNC && size == 1)
-        found = option_by_letter(RUNC, place, *name);
-    if (!found && grammar == RUNC)
-        found = by_full_name(RUNC, GLOBAL, name, size);
-    if (!found)
-        found = by_full_name(grammar == RUNC ? CRUN : RUNC, place, name, size);
-    if (!found && grammar == CRUN && size > 0)
-        found = by_beginning(place, name, size);
-    return found;
+    const struct option *option = by_full_name(grammar, scope, name, size);
+    if (!option && scope & device_option.scopes[grammar] && is_named(&device_option, name, size))
+        option = &device_option;
+    if (!option && grammar == RUNC && size == 1)
+        option = option_by_letter(RUNC, scope, *name);
+    if (!option && grammar == RUNC)
+        option = by_full_name(RUNC, GLOBAL, name, size);
+    if (!option)
+        option = by_full_name(grammar == RUNC ? CRUN : RUNC, scope, name, size);
+    if (!option && grammar == CRUN && size > 0)
+        option = by_beginning(scope, name, size);
+    return option;
 }

@@ -1,7 +1,7 @@
 /*
- * The files that a repeated create or exec reads and writes. Directories and files of ours count only where no other user could
- * have put them there (places.h). A file of an engine is replaced under the same lock as Python's (shim/create/bundle.py), and
- * only if it is the file that was read.
+ * The files that a repeated create or exec reads and writes. Directories and files of ours count only if no other user
+ * could have written them (places.h). A file of an engine is replaced under the same lock as in Python
+ * (shim/create/bundle.py), and only if it is the file that was read.
  */
 #define _GNU_SOURCE
 #include "ownfiles.h"
@@ -20,12 +20,12 @@ int open_ours(const char *name)
     cleanup_fd int above = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (above < 0 || !is_ours(above, S_IFDIR))
         return -1;
-    int found = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (found >= 0 && !is_ours(found, S_IFDIR)) {
-        close(found);
+    int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && !is_ours(fd, S_IFDIR)) {
+        close(fd);
         return -1;
     }
-    return found;
+    return fd;
 }
 
 ssize_t read_ours(int directory, const char *name, char *bytes, size_t room)
@@ -44,15 +44,15 @@ ssize_t read_ours(int directory, const char *name, char *bytes, size_t room)
     return (ssize_t)size;
 }
 
-static bool is_same_time(struct timespec one, struct timespec two)
+static bool is_same_time(struct timespec first, struct timespec second)
 {
-    return one.tv_sec == two.tv_sec && one.tv_nsec == two.tv_nsec;
+    return first.tv_sec == second.tv_sec && first.tv_nsec == second.tv_nsec;
 }
 
-static bool is_same_file(const struct stat *one, const struct stat *two)
+static bool is_same_file(const struct stat *first, const struct stat *second)
 {
-    return one->st_dev == two->st_dev && one->st_ino == two->st_ino && one->st_size == two->st_size &&
-           is_same_time(one->st_mtim, two->st_mtim) && is_same_time(one->st_ctim, two->st_ctim);
+    return first->st_dev == second->st_dev && first->st_ino == second->st_ino && first->st_size == second->st_size &&
+           is_same_time(first->st_mtim, second->st_mtim) && is_same_time(first->st_ctim, second->st_ctim);
 }
 
 bool write_all(int fd, const char *text, size_t size)
@@ -65,7 +65,7 @@ bool write_all(int fd, const char *text, size_t size)
     return true;
 }
 
-/* The inserts are many and short, so they are written together. */
+/* Inserts are short and many, so they are written together. */
 static bool write_edited(int fd, const struct edited *edited)
 {
     static struct span parts[MAX_PARTS];
@@ -89,7 +89,7 @@ static bool write_edited(int fd, const struct edited *edited)
     return write_all(fd, buffer, used);
 }
 
-/* Makes a file that is not there; one that a killed process has left goes. */
+/* Creates a new file; a file that a killed process has left is removed. */
 static int create_file(const char *path)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -99,7 +99,7 @@ static int create_file(const char *path)
     return fd;
 }
 
-/* Writes the new file beside the old one, with its owner and mode: dockerd starts us with umask 0. */
+/* Writes the new file beside the old file, with its owner and mode: dockerd starts runtimes with umask 0. */
 static bool write_beside(const char *path, const struct edited *edited)
 {
     const struct stat *old = edited->status;

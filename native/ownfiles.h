@@ -5,12 +5,12 @@
 
 #include <sys/stat.h>
 
-/* Opens a directory of ours below the one of this boot; -1 where it is none. */
+/* Opens a directory of ours below that of this boot; -1 when it is missing or not ours. */
 int open_ours(const char *name);
 
 /*
- * Reads a file of ours in an open directory. Returns how many bytes, at most ROOM: a file that fills the room may be longer.
- * -1: it is none of ours, or cannot be read.
+ * Reads a file of ours in an open directory. Returns the number of bytes, at most ROOM: a file that fills the room may
+ * be longer. -1: it is not ours, or cannot be read.
  */
 ssize_t read_ours(int directory, const char *name, char *bytes, size_t room);
 
@@ -26,7 +26,7 @@ struct edited {
 };
 
 /*
- * Replaces a file by its edited text, unless it is another file than the one that was read. Owner and mode stay. False, and
- * nothing has changed, where that fails. `written`: what the file is then.
+ * Replaces a file by its edited text, unless it is another file than the file that was read. Owner and mode stay.
+ * False, and nothing has changed, on failure. `written`: the status of the new file.
  */
 bool replace_edited(const char *path, const struct edited *edited, struct stat *written);

@@ -1,5 +1,5 @@
 /*
- * The directory of our files of this boot, and their names. The same rules stand in Python, which writes these files:
+ * The directory of our files of this boot, and their names. Python, which writes these files, has the same rules:
  * shim/host/identity.py (which user, which directory), shim/create/record.py (the key of a record) and
  * shim/config/location.py (which configuration counts); the tests compare the two.
  */
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The identity mapping of user_namespaces(7), its columns as wide as may be. Without the file there are none. */
+/* The identity mapping of user_namespaces(7), with columns of any width. Without the file there are no namespaces. */
 bool is_rootful(void)
 {
     char text[128];
@@ -76,7 +76,7 @@ void record_key(char out[KEY_SIZE], const char *name, const char *root, const ch
 {
     const char *const texts[] = {name, root ? root : "", id ? id : ""};
     uint64_t key = SHORT_NAME;
-    for (int i = 0; i < 3; i++) /* a NUL stands between them, and none behind the last */
+    for (int i = 0; i < 3; i++) /* separated by NULs */
         key = short_name(key, texts[i], strlen(texts[i]) + (i < 2));
     snprintf(out, KEY_SIZE, "%016llx", (unsigned long long)key);
 }

@@ -1,11 +1,11 @@
 /*
  * The command line with which the launcher executes Python, and the environment that Python gets.
  *
- * The interpreter and the modules are those that `make install` wrote into lib/shim/launch beside the launcher's directory,
- * else those of the virtual environment into which pip installed the launcher.
+ * The interpreter and the modules are those that `make install` wrote into lib/shim/launch beside the launcher's
+ * directory, else those of the virtual environment into which pip installed the launcher.
  *
- * LD_PRELOAD and the like mean nothing to the launcher, a static program. For Python these variables are renamed, so that
- * they mean nothing there either; Python restores the names for the low-level runtime.
+ * LD_PRELOAD and similar variables have no effect on the launcher, a static program. For Python they are renamed, so
+ * that they have no effect there either; Python restores the names for the low-level runtime.
  */
 #define _GNU_SOURCE
 #include "python.h"
@@ -48,7 +48,7 @@ void python_add(const char *word)
     out.words[out.count++] = (char *)word;
 }
 
-/* Adds a word that is put together of two texts. */
+/* Adds a word, the concatenation of two texts. */
 static void add_joined(const char *before, const char *after)
 {
     size_t first = strlen(before), second = strlen(after);
@@ -76,7 +76,7 @@ void python_add_all(char *const words[])
         python_add(*word);
 }
 
-/* Cuts the last part off a path. */
+/* Removes the last part of a path. */
 static void cut_last_part(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -84,7 +84,7 @@ static void cut_last_part(char *path)
         *slash = '\0';
 }
 
-/* Takes a line out of text and returns what follows it, or NULL unless the line is an absolute path that fits. */
+/* Copies the first line of a text and returns the rest; NULL unless the line is an absolute path that fits. */
 static char *take_path(char *text, char *path)
 {
     size_t size = text ? strcspn(text, "\n") : 0;
@@ -95,7 +95,7 @@ static char *take_path(char *text, char *path)
     return text + size + 1;
 }
 
-/* Finds Python and the modules by the file that `make install` wrote. False where there is no such file. */
+/* Finds Python and the modules by the file that `make install` wrote. False if there is no such file. */
 static bool find_installed(const char *prefix)
 {
     static char text[MAX_LAUNCH + 2];
@@ -125,24 +125,24 @@ static void find_in_venv(const char *prefix)
 }
 
 /*
- * Checks that the program ends as it should; -EINVAL if not. A fault of a module is reported by the program, but one that is
- * cut off reports nothing: an empty file ends with status 0, as if the container had been made.
+ * Checks that the program file is complete, by its last bytes; -EINVAL if not. The program reports a fault of a module,
+ * but not of itself: an empty file ends with status 0, as if the container had been created.
  */
 static int check_end(const char *program)
 {
     static const char end[] = "\n# end\n";
-    char found[sizeof end - 1];
+    char tail[sizeof end - 1];
     cleanup_fd int fd = open(program, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    bool is_there = lseek(fd, -(off_t)sizeof found, SEEK_END) >= 0 && read(fd, found, sizeof found) == sizeof found;
-    return is_there && memcmp(found, end, sizeof found) == 0 ? 0 : -EINVAL;
+    bool is_there = lseek(fd, -(off_t)sizeof tail, SEEK_END) >= 0 && read(fd, tail, sizeof tail) == sizeof tail;
+    return is_there && memcmp(tail, end, sizeof tail) == 0 ? 0 : -EINVAL;
 }
 
 /*
- * SIGINT is blocked while Python starts: before the first line of our program it would end in a traceback. shim/__main__.py
- * unblocks it, with its default action, where it finds the word. The hook netdevices does not get the word: half its work
- * would be worse than a late end.
+ * SIGINT is blocked while Python starts: before the first line of our program it would end in a traceback. With this
+ * word shim/__main__.py unblocks it, with its default action. The hook netdevices does not get the word: to stop in the
+ * middle of its work would be worse than a late end.
  */
 static bool holds_interrupt;
 static const char held[] = "sigint=held";
@@ -164,7 +164,7 @@ static void hold_interrupt(int how)
         sigprocmask(how, &interrupt, NULL);
 }
 
-/* Finds Python and the modules for a launcher, and writes the directory above the launcher's own one. Whether by `launch`. */
+/* Finds Python and the modules for a launcher, and writes the parent of its directory. Returns whether by `launch`. */
 static bool find(const char *launcher, char prefix[PATH_MAX])
 {
     strcpy(prefix, launcher);
@@ -204,9 +204,9 @@ void python_begin(const char *launcher, const char *part)
 }
 
 /*
- * Variables that must not reach Python's loader: it would obey LD_*, and it writes into GLIBC_TUNABLES, so that
- * the value could not be handed on. Their names get a prefix. So do names that have it already: then Python can
- * take one prefix off each name that has one.
+ * Variables that must not reach Python's loader: it would obey LD_*, and it writes into GLIBC_TUNABLES, so that the
+ * value could not be passed on. Their names get a prefix. So do names that have it already: then Python can remove a
+ * prefix from each name that has one.
  */
 static bool is_for_loader(const char *variable)
 {

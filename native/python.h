@@ -1,11 +1,11 @@
-/* python.c: the command line of Python, put together word by word, and its execution. What fails ends in give_up(). */
+/* python.c: builds the command line of Python word by word, and executes it. Failures end in give_up(). */
 #pragma once
 
 #include <stdbool.h>
 
 /*
  * Begins the command line: the interpreter, its options, and the program with its part.
- * launcher: path of this program, which tells where Python and the modules are.
+ * launcher: path of this program, by which Python and the modules are found.
  * part: "cli", "create", "precreate" or "netdevices"; see shim/__main__.py.
  */
 void python_begin(const char *launcher, const char *part);
@@ -13,19 +13,19 @@ void python_begin(const char *launcher, const char *part);
 enum { PYTHON_PATH = 4096 + 96 };
 
 /*
- * Fills in the files that tell one build of shim from another: `launch`, and that of the hot modules. Whether they exist is
- * not checked.
+ * Fills in the files by which builds of shim differ: `launch`, and that of the hot modules. Whether they exist is not
+ * checked.
  * launcher: as above. Returns whether there is a `launch`: not in a virtual environment.
  */
 bool python_files(const char *launcher, char launch[PYTHON_PATH], char hot[PYTHON_PATH]);
 
-/* Adds a word. It must not change any more. */
+/* Adds a word, which must not change any more. */
 void python_add(const char *word);
 
-/* Adds the words of a list that NULL ends. */
+/* Adds the words of a NULL-terminated list. */
 void python_add_all(char *const words[]);
 
-/* Adds NAME=VALUE, or nothing where the value is NULL. NAME has fewer than 31 letters. */
+/* Adds NAME=VALUE, or nothing if the value is NULL. NAME has fewer than 31 letters. */
 void python_add_value(const char *name, const char *value);
 
 /* Executes Python with the command line, and with the environment as described in python.c. */

@@ -1,18 +1,18 @@
 /*
- * The question of a create, as far as the launcher understands it. A decision that Python has made once is repeated for the
- * same question (answer.c), so the text of a question holds all that a decision hangs on, but for what the decision itself
- * lists: the state of files, and entries of config.json with which new ones would collide (insert.c).
+ * The question of a create, as far as the launcher understands it. A decision of Python is repeated for the same
+ * question (answer.c), so the text of a question has everything that a decision depends on, except what the answer
+ * itself lists: the state of files, and entries of config.json with which new entries would collide (insert.c).
  *
  *     the verb; the launcher's name, --root; the low-level runtime and this build of shim, each as a file
- *     $SHIM_CONFIG; which podman calls, if one does; uid and gid of the process; whether the root is read-only
- *     the names asked for, in their order
+ *     $SHIM_CONFIG; path of the calling podman, if any; uid and gid of the process; whether the root is read-only
+ *     the requested names, in their order
  *
  * The key of an annotation is not among them: a device plugin uses a new one for each allocation.
  *
- * What a name, a user namespace or an origin means is decided in Python (shim/create/recipe.py and what it calls). Here stands
- * only what is certain without these rules: a config.json that holds anything of which Python might think otherwise gets
- * -ENOTSUP. That is: any process but the host's root, CRI-O, sandboxes, user namespaces, other readings of a name, requests
- * that are near others.
+ * The rules for names, user namespaces and origins are in Python (shim/create/recipe.py and the modules that it calls).
+ * Only cases that are certain without these rules are handled here; for a config.json that Python could understand
+ * differently the result is -ENOTSUP: any process but the host's root, CRI-O, sandboxes, user namespaces, other
+ * readings of a name, keys that are near to a request.
  */
 #define _GNU_SOURCE
 #include "question.h"
@@ -70,7 +70,7 @@ const char *const question_members[] = {
 
 /* --- the text ----------------------------------------------------------------------------------------------------- */
 
-/* Adds a line, which must be plain. False where it does not fit, or is not. */
+/* Adds a line, which must be plain. False if it is not, or does not fit. */
 __attribute__((format(printf, 2, 3))) static bool add_line(struct question *question, const char *form, ...)
 {
     size_t used = strlen(question->text), room = sizeof question->text - used;
@@ -94,7 +94,7 @@ static bool add_file(struct question *question, const char *what, const char *pa
 
 /* --- config.json -------------------------------------------------------------------------------------------------- */
 
-/* Whether a name differs from one of question_members by the case of its letters: readers may take it for that. */
+/* Whether a name differs from a name of question_members only by the case of letters: readers may take it for that. */
 static bool is_misspelt(const char *name, size_t size)
 {
     for (const char *const *member = question_members; *member; member++)
@@ -118,7 +118,7 @@ static bool is_absent(const struct json_tree *tree, uint32_t object, const char 
     return !value || json_tree_kind(tree, value) == 'n';
 }
 
-/* Takes a user's or group's id, 0 where there is none. False for what is no such number. */
+/* Takes a user's or group's id, 0 if it is missing. False for other values. */
 static bool take_id(const struct json_tree *tree, uint32_t user, const char *name, unsigned long *id)
 {
     uint32_t value = user ? json_tree_member(tree, user, name) : 0;
@@ -132,7 +132,7 @@ static bool take_id(const struct json_tree *tree, uint32_t user, const char *nam
     return true;
 }
 
-/* The working directory must be one that no rule about /proc could concern. */
+/* The working directory must be one to which no rule about /proc applies. */
 static bool is_usual_cwd(const struct json_tree *tree, uint32_t process)
 {
     size_t size = 0;
@@ -141,7 +141,7 @@ static bool is_usual_cwd(const struct json_tree *tree, uint32_t process)
     return text && !memmem(text, size, "..", 2) && !memmem(text, size, "proc", 4);
 }
 
-/* No user namespace: there Python adapts the edits. */
+/* Whether there is no user namespace; with one, Python adapts the edits. */
 static bool is_without_users(const struct json_tree *tree, uint32_t linux_)
 {
     uint32_t list = json_tree_member(tree, linux_, "namespaces");
@@ -160,7 +160,7 @@ static bool is_without_users(const struct json_tree *tree, uint32_t linux_)
     return true;
 }
 
-/* Whether the file system of the container's root takes no writes; false where that cannot be seen. */
+/* Whether the file system of the container's root is read-only; false if that cannot be determined. */
 static bool is_read_only(const struct call *call, const char *path, size_t size)
 {
     char whole[2 * PATH_MAX];
@@ -198,12 +198,12 @@ static bool add_process(struct question *question, const struct json_tree *tree,
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
-static bool is_equal(struct span one, struct span two)
+static bool is_equal(struct span first, struct span second)
 {
-    return one.size == two.size && memcmp(one.text, two.text, one.size) == 0;
+    return first.size == second.size && memcmp(first.text, second.text, first.size) == 0;
 }
 
-/* Adds a name; one that is there already is asked for once. False for one that is not plainly a qualified name. */
+/* Adds a name, unless it was added before. False if it is not plainly a qualified name. */
 static bool add_name(struct question *question, struct span name, struct span key)
 {
     if (!name.size || name.size > MAX_REQUEST || !is_plain(name.text, name.size) ||
@@ -236,15 +236,15 @@ static bool add_names(struct question *question, const struct json_tree *tree, c
     }
 }
 
-static int compare_keys(const void *one, const void *two, void *text)
+static int compare_keys(const void *first, const void *second, void *text)
 {
-    const struct json_value *const *first = one, *const *second = two;
-    size_t size = (*first)->name_size < (*second)->name_size ? (*first)->name_size : (*second)->name_size;
-    int order = memcmp((char *)text + (*first)->name, (char *)text + (*second)->name, size);
-    return order ? order : (int)(*first)->name_size - (int)(*second)->name_size;
+    const struct json_value *const *left = first, *const *right = second;
+    size_t size = (*left)->name_size < (*right)->name_size ? (*left)->name_size : (*right)->name_size;
+    int order = memcmp((char *)text + (*left)->name, (char *)text + (*right)->name, size);
+    return order ? order : (int)(*left)->name_size - (int)(*right)->name_size;
 }
 
-/* Whether an annotation that is no request has the vendor of one: Python may warn then. */
+/* Whether an annotation that is not a request has the vendor of a requested name: then Python may warn. */
 static bool is_near(const struct question *question, struct span name)
 {
     for (unsigned i = 0; i < question->count; i++) {
@@ -257,7 +257,7 @@ static bool is_near(const struct question *question, struct span name)
 }
 
 /*
- * Collects the requests of the annotations, by key. False where it is not certain that they count, and that no other does.
+ * Collects the requests of the annotations, by key. False if it is not certain that they count, and that no others do.
  * *by_podman: podman has written the config.json.
  */
 static bool add_annotations(struct question *question, const struct json_tree *tree, bool *by_podman)
@@ -302,8 +302,8 @@ static bool add_annotations(struct question *question, const struct json_tree *t
 }
 
 /*
- * Adds the path of the podman that started this process, as conmon's command line names it: the word behind the first
- * `--exit-command` (shim/create/podman_caller.py reads the same). Which podman lies there is a matter of the answer.
+ * Adds the path of the podman that started this process, from conmon's command line: the word after the first
+ * `--exit-command` (shim/create/podman_caller.py reads the same). The answer has a probe for the file at that path.
  */
 static bool add_podman(struct question *question)
 {
@@ -333,7 +333,7 @@ static bool add_podman(struct question *question)
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* The config.json that `run --device` finds is kept (shim/create/original.py). */
+/* `run --device` keeps the former config.json (shim/create/original.py). */
 static bool is_usual_call(const struct call *call)
 {
     return call->injects && !(call->devices && strcmp(call->verb, "run") == 0) && !call->unknown &&

@@ -1,4 +1,4 @@
-/* question.c: the question of a create as the launcher reads it: what a decision hangs on, and who asks. */
+/* question.c: the question of a create, as the launcher reads it: everything that its decision depends on. */
 #pragma once
 
 #include "call.h"
@@ -14,23 +14,23 @@ struct span {
     size_t size;
 };
 
-/* A device that is asked for. */
+/* A requested device. */
 struct request {
-    struct span name; /* qualified, as it stands in the annotation or on the command line */
+    struct span name; /* qualified, as in the annotation or on the command line */
     struct span key;  /* of the annotation that asks for it; NULL for --device */
 };
 
 struct question {
-    char text[MAX_QUESTION]; /* what must be the same for a decision to be the same; ended by a NUL */
+    char text[MAX_QUESTION]; /* the question; for the same text the decision is the same; ended by a NUL */
     struct request requests[MAX_REQUESTS];
     unsigned count; /* of the requests: each name once, in the order of asking */
 };
 
-/* Names of config.json that a decision hangs on or changes; NULL behind the last one. */
+/* Names of config.json that a decision depends on or changes; ended by NULL. */
 extern const char *const question_members[];
 
 /*
- * Reads the question of a create. It errs only towards refusing: what is not as engines write it is left to Python.
+ * Reads the question of a create. In case of doubt it refuses: a config.json of an unusual form is left to Python.
  * tree: config.json. call, devices: the command line. name: last part of the launcher's argv[0].
  * Returns 0. -ENOTSUP: the question is not one that the launcher may answer; question: undefined then.
  */
@@ -40,7 +40,8 @@ int question_read(struct question *question, const struct json_tree *tree, const
 /* cffi: end */
 
 /*
- * Adds to a question who answers it: the low-level runtime at LOW, and this build of shim, whose launcher is LAUNCHER.
- * Returns 0. -ENOTSUP: one of them cannot be told from others.
+ * Adds to a question the programs that the answer depends on: the low-level runtime at LOW, and this build of shim,
+ * whose launcher is LAUNCHER.
+ * Returns 0. -ENOTSUP: a program cannot be identified.
  */
 int question_add_programs(struct question *question, const char *low, const char *launcher);

@@ -1,14 +1,15 @@
 /*
- * A create that asks for what was asked before, in an unchanged world, is done again without Python:
+ * Repeats a create without Python, if it asks for the same as an earlier create and the host is unchanged:
  *
- *     the question         question.c    what is asked, by whom, in what kind of container
- *     the answer to it     answer.c      a file in answers/, named after the question, left by Python
- *     is it current?       answer.c      the probes are asked again
+ *     the question         question.c    the requested names, the caller, the kind of container
+ *     the answer to it     answer.c      a file in answers/, named after the question, written by Python
+ *     is it current?       answer.c      the probes are repeated
  *     the edits            insert.c      put into the text of config.json
  *     config.json, record, log           here, in this order, as Python does (shim/create/bundle.py, record.py, log.py)
  *
- * Whatever is unusual ends it before anything has changed. config.json is replaced under the same lock as Python's, and only
- * if it is the file that was read. Record and line of the log are texts with holes, which Python has left in the answer.
+ * In any unusual case it stops before anything has changed. config.json is replaced under the same lock as in Python,
+ * and only if it is the file that was read. Record and line of the log are templates, which Python has stored in the
+ * answer.
  */
 #define _GNU_SOURCE
 #include "repeat.h"
@@ -27,8 +28,8 @@
 #include <sys/mman.h>
 
 /*
- * What a repeated create needs beyond other calls. It is mapped and no static memory: the kernel executes no program whose
- * static memory exceeds the limit of a process, and what the launcher needs for other calls is near such limits already.
+ * The memory that only a repeated create needs. It is mapped, not static: the kernel executes no program whose static
+ * memory exceeds the limit of a process, and the launcher's memory for other calls is near such limits already.
  */
 struct memory {
     struct json_tree tree;
@@ -42,7 +43,7 @@ static struct memory *memory;
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-/* Finds the answer to the question. False where there is none that counts. */
+/* Finds the answer to the question. False if there is no valid answer. */
 static bool find_answer(void)
 {
     char *bytes = memory->bytes;
@@ -89,7 +90,7 @@ static void append_log(struct span path, const struct line *line)
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* Writes what Python would call a path, and the absolute one. False where they do not fit, or are not plain. */
+/* Writes a path as Python would name it, and its absolute path. False if they do not fit, or are not plain. */
 static bool find_paths(const struct call *call, char config[PATH_MAX], char whole_config[2 * PATH_MAX],
                        char whole_bundle[2 * PATH_MAX])
 {
@@ -105,7 +106,7 @@ static bool find_paths(const struct call *call, char config[PATH_MAX], char whol
     return size < 2 * PATH_MAX;
 }
 
-/* A variable that was there before may be ours, from an earlier create: Python looks into the record. */
+/* A variable that existed before may be ours, from an earlier create: Python reads the record. */
 static bool are_variables_certain(const char *record)
 {
     bool is_any = false;
@@ -130,7 +131,7 @@ static bool repeat(const struct create *create)
         return false;
     struct values values = {create->call, &memory->question, &memory->inserts,
                             whole_bundle, whole_config,      create->status};
-    /* before anything changes: both texts can be put together */
+    /* before anything changes: check that both texts can be written */
     if (!template_write(line, memory->answer.line, &values) || !template_write(line, memory->answer.record, &values))
         return false;
     struct edited edited = {&memory->inserts, &memory->tree, create->size, &create->status};
@@ -158,7 +159,7 @@ bool repeat_create(const struct create *create, const char **text)
         *text = memory->question.text;
         return false;
     }
-    /* a file that grows over a limit of this process is an error like others */
+    /* exceeding the file size limit must be an error of write(2), not a signal */
     bool is_held = sigaction(SIGXFSZ, &ignored, &before) == 0;
     bool is_done = repeat(create);
     if (is_held)

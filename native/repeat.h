@@ -1,11 +1,11 @@
-/* repeat.c: a create that Python has decided before, done again without Python. */
+/* repeat.c: repeats a create that Python has decided before, without Python. */
 #pragma once
 
 #include "call.h"
 
 #include <sys/stat.h>
 
-/* A create as the launcher knows it. */
+/* A create, with the facts that the launcher has. */
 struct create {
     const struct call *call;
     char *const *devices;       /* values of --device, call->devices of them */
@@ -18,8 +18,8 @@ struct create {
 };
 
 /*
- * Edits config.json as it was decided for the same question, and leaves the record and the line of the log.
- * question: the text of the question, where Python may leave an answer to it; else NULL.
- * Returns whether that is done. If not, nothing has changed, and Python is to decide.
+ * Edits config.json as decided before for the same question, and writes the record and the line of the log.
+ * question: the text of the question, if Python may leave an answer to it; else NULL.
+ * Returns whether that was done. If not, nothing has changed, and Python has to decide.
  */
 bool repeat_create(const struct create *create, const char **question);

@@ -1,9 +1,9 @@
 /*
  * The error line of a launcher or hook.
  *
- * Engines show one line, the last of the --log file or of stderr. docker and podman search the text for the usual words of a
- * missing file and turn them into exit status 127 or 126, so those words never stand here. The time is UTC and computed by
- * hand: the C library's gmtime() would read the file that TZ names.
+ * Engines show one line, the last of the --log file or of stderr. docker and podman search the text for the usual words
+ * of a missing file and change the exit status to 127 or 126, so those words are never used here. The time is UTC and
+ * computed here: the C library's gmtime() would read the file that TZ names.
  */
 #define _GNU_SOURCE
 #include "report.h"
@@ -142,7 +142,7 @@ static void append_to_log(const char *log, const char *log_format, const char *q
     put_line(fd, line, (size_t)size);
 }
 
-/* Podman puts the runtime's name in front of what it finds in its log, which is called so: "shim: shim: ..." */
+/* Whether a log is podman's, by its name: podman puts the runtime's name before its text, "shim: shim: ..." */
 static bool is_of_podman(const char *log)
 {
     static const char ending[] = "/oci-log"; /* PODMAN_LOG in shim/create/report.py */
@@ -150,7 +150,7 @@ static bool is_of_podman(const char *log)
     return size >= last && strcmp(log + size - last, ending) == 0;
 }
 
-/* The log first: it is what containerd shows, and standard error may be a pipe without a reader. */
+/* The log first: containerd shows it, and standard error may be a pipe without a reader. */
 void report(const char *log, const char *log_format, const char *message)
 {
     char text[MAX_LINE];

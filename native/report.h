@@ -6,14 +6,15 @@
 /* cffi: begin */
 
 /*
- * What an errno value means for a file that was to be used, in words that no engine turns into an exit status. The same
- * words stand in Python (shim/base/paths.py), and a test compares the two.
+ * The meaning of an errno value for a file, in words that no engine turns into an exit status. Python has the same
+ * words (shim/base/paths.py), and a test compares the two.
  */
 const char *problem(int error);
 
 /*
- * Writes text into out as the inside of a JSON string, NUL-terminated and cut at a whole character when ROOM is too small.
- * Control characters and bytes that are not UTF-8 become escapes. Quotes and backslashes are escaped when `quotes`.
+ * Writes text into out as the inside of a JSON string, NUL-terminated and cut at a whole character when ROOM is too
+ * small. Control characters and bytes that are not UTF-8 become escapes. Quotes and backslashes are escaped when
+ * `quotes`.
  */
 void escape(char *out, size_t room, const char *text, bool quotes);
 
@@ -22,11 +23,11 @@ void stamp(char *out, long now);
 
 /* cffi: end */
 
-/* Bytes of the UTF-8 character that a text begins with, 0 when it begins with none. The text ends with a NUL. */
+/* Size of the UTF-8 character at the beginning of a text, 0 when there is none. The text ends with a NUL. */
 size_t character_size(const char *text);
 
 /*
- * Writes one line to stderr and, when LOG is not NULL, first one in runc's form to that file: JSON when LOG_FORMAT is
- * "json". What cannot be written is lost.
+ * Writes a line to stderr and, when LOG is not NULL, before that a line in runc's form to that file: JSON when
+ * LOG_FORMAT is "json". Errors of writing are ignored.
  */
 void report(const char *log, const char *log_format, const char *message);

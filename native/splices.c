@@ -1,4 +1,4 @@
-/* How inserts into a text are collected and carried out; insert.c has what is inserted. */
+/* Collects inserts into a text, and carries them out; insert.c decides what is inserted. */
 #define _GNU_SOURCE
 #include "splices.h"
 
@@ -92,12 +92,12 @@ void edit_append(struct work *work, uint32_t object, uint32_t list, const char *
         edit_insert(work, object, start);
 }
 
-static int compare_splices(const void *one, const void *two)
+static int compare_splices(const void *first, const void *second)
 {
-    const struct splice *first = one, *second = two;
-    if (first->at != second->at)
-        return first->at < second->at ? -1 : 1;
-    return first->order < second->order ? -1 : 1;
+    const struct splice *left = first, *right = second;
+    if (left->at != right->at)
+        return left->at < right->at ? -1 : 1;
+    return left->order < right->order ? -1 : 1;
 }
 
 void edit_sort(struct inserts *inserts)

@@ -1,4 +1,4 @@
-/* splices.c, entries.c: what insert.c is made of: inserts into a text, and the entries that are there. */
+/* splices.c, entries.c: parts of insert.c: inserts into a text, and comparison with existing entries. */
 #pragma once
 
 #include "insert.h"
@@ -7,56 +7,56 @@ struct work {
     struct inserts *inserts;
     const struct json_tree *tree;
     struct fields edits;
-    int error; /* the first one; what follows does nothing then */
+    int error; /* the first error; further calls do nothing then */
 };
 
-/* Keeps an error, unless there is one. */
+/* Sets the error, unless one is set. */
 void edit_fail(struct work *work, int error);
 
-/* Puts bytes behind the others that are being put together. */
+/* Appends bytes to the buffer. */
 void edit_put(struct work *work, const char *text, size_t size);
 
-/* The same for those of a text that a NUL ends. */
+/* The same for a NUL-terminated text. */
 void edit_put_text(struct work *work, const char *text);
 
-/* Lets `text` take the place of SIZE bytes at an offset. */
+/* Replaces SIZE bytes at an offset by `text`. */
 void edit_splice(struct work *work, uint32_t at, uint32_t size, const char *text, size_t length);
 
-/* Inserts what was put together since `from`, which begins with a comma, behind the last item of a list or object. */
+/* Inserts the bytes of the buffer since `from`, which begin with a comma, after the last item of a list or object. */
 void edit_insert(struct work *work, uint32_t value, size_t from);
 
-/* A member that must be a list or object, as `kind` says ('[', '{'), 0 where it is missing. */
+/* A member that must be a list or object, by `kind` ('[', '{'); 0 if it is missing. */
 uint32_t edit_section(struct work *work, uint32_t object, const char *name, char kind);
 
 /* A member that must be an object with members. */
 uint32_t edit_filled(struct work *work, uint32_t object, const char *name);
 
 /*
- * Appends entries to a list of an object. They were put together since `from`, each with a comma before it. Where the list is
- * missing, it is made, `before` and `after` around it.
+ * Appends entries to a list of an object. They are in the buffer since `from`, each with a comma before it. If the list
+ * is missing, it is created, with `before` and `after` around it.
  */
 void edit_append(struct work *work, uint32_t object, uint32_t list, const char *before, const char *after, size_t from);
 
 /* Brings the splices into the order of the text. */
 void edit_sort(struct inserts *inserts);
 
-/* Whether a value is written exactly so. */
+/* Whether a value has exactly this text. */
 bool edit_is_text(const struct json_tree *tree, uint32_t value, struct span text);
 
 /* Whether two texts are the same. */
-bool span_is_same(struct span one, struct span two);
+bool span_is_same(struct span first, struct span second);
 
 /* Whether a path lies below another one. */
 bool span_is_below(struct span path, struct span above);
 
-/* The path that an entry has under a name; where it is none in its usual form, the create is left to Python, and "". */
+/* The path in a member of an entry; if it is not in the usual form, "", and the create is left to Python. */
 struct span edit_path(struct work *work, uint32_t entry, const char *name);
 
-/* Counts an item that is there already, or puts an entry for it behind the others. */
+/* Counts an item that exists already, or appends an entry for it to the buffer. */
 void edit_add_entry(struct work *work, bool is_there, struct span entry);
 
 /*
- * The entry of a variable in a list, as an index; 0 where there is none. Where there are two, or it cannot be told which variable an
- * entry is of, the create is left to Python.
+ * The index of the entry of a variable in a list; 0 if it is missing. If there are two, or the name of an entry's
+ * variable is unclear, the create is left to Python.
  */
 uint32_t edit_find_variable(struct work *work, uint32_t list, struct span name);

@@ -1,12 +1,12 @@
 /*
- * Texts with holes. What a record and a line of the log hold is decided in Python (shim/create/answers.py), which leaves their
- * text in the answer; what differs from container to container is a hole with a name:
+ * Templates: texts with named holes. Python (shim/create/answers.py) decides the content of a record and of a line of
+ * the log, and stores their text in the answer; values that differ between containers are holes:
  *
  *     id, bundle, config     the container's id; the absolute paths of its bundle and config.json
  *     given                  the bundle as the command line names it
  *     identity               of config.json: device, inode, size, times
- *     requests               an object: each name, and what asks for it
- *     before N               the value of the N-th variable before, as JSON
+ *     requests               an object: each name, and the source of its request
+ *     before N               the former value of the N-th variable, as JSON
  *     mounts, pid, parent    mount namespace; process id; that of the parent
  *     time
  */
@@ -54,7 +54,7 @@ static void add_requests(struct line *line, const struct values *values)
     add_form(line, "}");
 }
 
-/* The value of a variable before, as JSON. */
+/* The former value of a variable, as JSON. */
 static void add_before(struct line *line, unsigned number, const struct values *values)
 {
     struct span before =

@@ -1,4 +1,4 @@
-/* template.c: texts with holes: the record and the line of the log that a repeated create leaves. */
+/* template.c: templates of the record and of the line of the log that a repeated create writes. */
 #pragma once
 
 #include "answer.h"
@@ -8,14 +8,14 @@
 
 enum { MAX_LINE = MAX_ANSWER + (256 << 10) };
 
-/* A text that is put together. */
+/* A text that is being built. */
 struct line {
     char text[MAX_LINE];
     size_t used;
     bool failed;
 };
 
-/* What goes into the holes. */
+/* The values for the holes. */
 struct values {
     const struct call *call;
     const struct question *question;
@@ -24,5 +24,5 @@ struct values {
     struct stat written;         /* of config.json as it is now */
 };
 
-/* Puts a text together: parts of it and holes in turns. False where that is not what the fields hold, or does not fit. */
+/* Fills a template in: text and holes alternate. False if the fields are malformed, or the text does not fit. */
 bool template_write(struct line *line, struct fields parts, const struct values *values);
