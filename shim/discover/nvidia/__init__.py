@@ -31,6 +31,7 @@ MODES: dict[str, str] = {
     "gdrcopy": "shim.discover.nvidia.companions",
     "nvswitch": "shim.discover.nvidia.companions",
     "imex": "shim.discover.nvidia.imex",
+    "wsl": "shim.discover.nvidia.wsl",
 }
 
 PCI_VENDOR = "0x10de"
