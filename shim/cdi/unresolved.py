@@ -25,6 +25,7 @@ _NAMES = 8  # unknown names in the text, as above
 _LETTERS = 200_000  # of device names that are compared, for all unknown names together: a fifth of a second
 _LONGEST = 256  # of a text that is compared
 _FEW = 3  # changes that any name may need to be near
+_PART = 4  # letters that a part of a name has at least, so that the name is near
 _SAME = 50  # devices of the same name that are compared by their kind
 
 
@@ -102,8 +103,9 @@ def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[
     """The three devices whose names need the fewest changes to become `name`: of its kind, if there are any.
 
     A name without "=" is also compared with the part behind "=", since people leave the kind out. If exactly one device
-    begins with the name, it comes first; a device of that name of another kind is added. Names with hardly a letter in
-    common are not near, such as an index and a UUID.
+    begins with the name, it comes first, then those that hold it (a UUID without its GPU- or MIG-, or cut short); a
+    device of that name of another kind is added. Names with hardly a letter in common are not near, such as an index
+    and a UUID.
 
     Arguments:
         name: what was asked for.
@@ -131,10 +133,26 @@ def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[
         compared.append((changes(candidate), len(compared), candidate))  # equally near names keep their order
     near = [candidate for apart, _, candidate in sorted(compared) if apart <= max(_FEW, len(device))][:_NEAR]
     begun = [candidate for _, _, candidate in compared if device and candidate.startswith(device, cut)]
-    if len(begun) == 1:
-        near = [*begun, *(candidate for candidate in near if candidate not in begun)][:_NEAR]
+    first = begun if len(begun) == 1 else []
+    wanted = name.partition("=")[2] if equals else name
+    first += _holding(wanted, pool) or _holding(wanted, devices)
+    if first:
+        near = list(dict.fromkeys([*first, *near]))[:_NEAR]
     if same_kind:
         elsewhere = [candidate for candidate in devices if candidate.endswith(f"={device}")][:_SAME]
         elsewhere.sort(key=lambda candidate: distance(kind, candidate.partition("=")[0][:_LONGEST]))
         near = near[: _NEAR - 1] + elsewhere[:1] if elsewhere else near
     return near
+
+
+def _holding(wanted: str, devices: Sequence[str]) -> list[str]:
+    """The devices that have a text in the part behind "=", in any case; none when these are many.
+
+    Where no name has it, it is looked for without a prefix: the id that a tool prints behind "GPU-" may be that of "MIG-".
+    """
+    prefix, _, bare = wanted.casefold().partition("-")
+    for part in (wanted.casefold(), bare if prefix.isalpha() else ""):
+        holding = [one for one in devices if part in one.partition("=")[2].casefold()] if len(part) >= _PART else []
+        if holding:
+            return holding if len(holding) <= _NEAR else []
+    return []

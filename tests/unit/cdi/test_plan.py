@@ -338,11 +338,59 @@ NEAREST: dict[str, tuple[str, list[str], list[str]]] = {
         ["v.example/gpu=GPU-27af7a98", "v.example/gpu=GPU-27af7a99"],
         ["v.example/gpu=GPU-27af7a98", "v.example/gpu=GPU-27af7a99"],
     ),
+    "a UUID without its prefix, cut short": (
+        "v.example/gpu=27af7a99",
+        [f"v.example/gpu={n}" for n in range(8)] + ["v.example/gpu=GPU-11111111-3b2c", f"v.example/gpu={UUID}"],
+        [f"v.example/gpu={UUID}", "v.example/gpu=2", "v.example/gpu=7"],
+    ),
+    "a whole UUID without its prefix": (
+        f"v.example/gpu={UUID[4:]}",
+        [f"v.example/gpu={UUID[:-1]}2", f"v.example/gpu={UUID}"],
+        [f"v.example/gpu={UUID}", f"v.example/gpu={UUID[:-1]}2"],
+    ),
+    "a UUID of a MIG device, cut short": (
+        "v.example/gpu=27af7a99",
+        ["v.example/gpu=all", f"v.example/gpu=MIG-{UUID[4:]}"],
+        [f"v.example/gpu=MIG-{UUID[4:]}", "v.example/gpu=all"],
+    ),
+    "the prefix of the other": (
+        "v.example/gpu=GPU-27af7a99",
+        [f"v.example/gpu=MIG-{UUID[4:]}"],
+        [f"v.example/gpu=MIG-{UUID[4:]}"],
+    ),
+    "capital letters": (
+        "v.example/gpu=27AF7A99",
+        [f"v.example/gpu={UUID}"],
+        [f"v.example/gpu={UUID}"],
+    ),
+    "a part of a UUID and no kind": (
+        "27af7a99",
+        ["w.example/gpu=27", f"v.example/gpu={UUID}"],
+        [f"v.example/gpu={UUID}", "w.example/gpu=27"],
+    ),
+    "a part of a UUID of another kind": (
+        "management.v.example/gpu=27af7a99",
+        ["management.v.example/gpu=all", f"v.example/gpu={UUID}"],
+        [f"v.example/gpu={UUID}", "management.v.example/gpu=all"],
+    ),
+    "a part that many hold": (
+        "v.example/gpu=GPU-",
+        [f"v.example/gpu=GPU-{n}{n}{n}{n}" for n in range(4)],
+        ["v.example/gpu=GPU-0000", "v.example/gpu=GPU-1111", "v.example/gpu=GPU-2222"],
+    ),
+    "an index that a UUID holds": (
+        "v.example/gpu=27a",
+        [f"v.example/gpu={UUID}", "v.example/gpu=0"],
+        ["v.example/gpu=0"],
+    ),
     "an index beside a UUID": ("v.example/gpu=7", [f"v.example/gpu={UUID}", "v.example/gpu=0"], ["v.example/gpu=0"]),
 }
 
 
 @pytest.mark.parametrize(("name", "served", "near"), NEAREST.values(), ids=NEAREST.keys())
 def test_b11_what_is_offered_is_what_was_meant(name: str, served: list[str], near: list[str]) -> None:
-    """A kind with `all` alone hid the device of another kind; an id cut short came last; an index was near a UUID."""
+    """A kind with `all` alone hid the device of another kind; an id cut short came last; an index was near a UUID.
+
+    A UUID without `GPU-` was as far from all of them.
+    """
     assert unresolved.nearest(name, served) == near
