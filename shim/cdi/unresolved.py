@@ -148,7 +148,7 @@ def nearest(name: str, devices: Sequence[str], letters: int = _LETTERS) -> list[
 def _holding(wanted: str, devices: Sequence[str]) -> list[str]:
     """The devices that have a text in the part behind "=", in any case; none when these are many.
 
-    Where no name has it, it is looked for without a prefix: the id that a tool prints behind "GPU-" may be that of "MIG-".
+    Where no name has it, it is looked for without its prefix: a MIG- device may be asked for as GPU-.
     """
     prefix, _, bare = wanted.casefold().partition("-")
     for part in (wanted.casefold(), bare if prefix.isalpha() else ""):

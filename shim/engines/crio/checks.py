@@ -37,6 +37,8 @@ _ANNOTATIONS = {
     *("module.wasm.image/variant", "run.oci."),
 }
 _OWN_ANNOTATION = re.compile(r"io\.kubernetes\.cri-o\..+|.+\.kubernetes\.cri-o\.io|.+\.crio\.io")
+_VM_PROGRAM = re.compile(r"containerd-shim-[a-zA-Z0-9+-]+-v2")
+_OF_OTHERS = "correct the value, or take the key out; the runtime is none of shim's"
 _OF_DEFAULT = "correct the value, or take the key out; CRI-O names it when it does not start"
 _FLAGS = ("privileged_without_host_devices", "inherit_default_runtime", "no_sync_log", "stream_websockets")
 
@@ -145,19 +147,24 @@ def missing_default(registry: Registry) -> Iterator[Finding]:
 
 
 def ignored(host: Host, registry: Registry, name: str) -> Iterator[Finding]:
-    """RUNTIME_IGNORED, for keys of a runtime of shim for which CRI-O drops it, or runs another program than its own.
+    """RUNTIME_IGNORED, for keys of a runtime for which CRI-O drops it, or runs another program than that of shim.
 
-    Of the default runtime as well, which CRI-O cannot drop: it does not start.
+    A WARNING of those that are neither shim's nor the default; without the default runtime CRI-O does not start.
     """
-    default, runtime = registry.runtimes.get(registry.default), registry.runtimes.get(name)
-    if default and default is not runtime:
-        for cause in _dropped(host, default):
+    default, ours = registry.runtimes.get(registry.default), registry.runtimes.get(name)
+    if default and default is not ours:
+        for cause in (*_dropped(host, default, default), *_misnamed(default)):
             text = f"{cause}; {default.name} is the default runtime, so CRI-O does not start"
             yield Finding("RUNTIME_IGNORED", text, _OF_DEFAULT, path=default.file, line=default.line)
-    if runtime is None:
-        return
-    for cause in (*_replaced(runtime), *_dropped(host, runtime)):
-        yield Finding("RUNTIME_IGNORED", cause, path=runtime.file, line=runtime.line)
+    if ours:
+        for cause in (*_replaced(ours), *_dropped(host, ours, default)):
+            yield Finding("RUNTIME_IGNORED", cause, path=ours.file, line=ours.line)
+    for runtime in registry.runtimes.values():
+        if runtime is not default and runtime is not ours:
+            for cause in (*_dropped(host, runtime, default), *_misnamed(_origin(runtime, default))):
+                text = f"the runtime {runtime.name}: {cause}"
+                finding = Finding("RUNTIME_IGNORED", text, _OF_OTHERS, path=runtime.file, line=runtime.line)
+                yield finding.as_warning()
 
 
 def _replaced(runtime: Runtime) -> Iterator[str]:
@@ -170,13 +177,35 @@ def _replaced(runtime: Runtime) -> Iterator[str]:
         yield "platform_runtime_paths names other programs, which are run instead of runtime_path"
 
 
-def _dropped(host: Host, runtime: Runtime) -> Iterator[str]:
-    """Keys of which RuntimeHandler.Validate refuses the value: CRI-O drops the runtime, and goes on without it."""
-    table, kind = runtime.table, runtime.type or "oci"
+def _origin(runtime: Runtime, default: Runtime | None) -> Runtime:
+    """The runtime whose program, type and configuration count: the default one where they are inherited."""
+    return default if default and runtime.table.get("inherit_default_runtime") else runtime
+
+
+def _misnamed(runtime: Runtime) -> Iterator[str]:
+    """Why CRI-O drops a runtime for virtual machines by the name of its program."""
+    program = (runtime.path or runtime.name).rpartition("/")[2]
+    if runtime.type == "vm" and not _VM_PROGRAM.search(program):
+        yield f'runtime_type = "vm" goes with a program called containerd-shim-NAME-v2, not {program}: CRI-O drops it'
+
+
+def _dropped(host: Host, runtime: Runtime, default: Runtime | None) -> Iterator[str]:
+    """Keys of which RuntimeHandler.Validate refuses the value: CRI-O drops the runtime, and goes on without it.
+
+    Arguments:
+        host: the machine.
+        runtime: of CRI-O's configuration.
+        default: the default runtime, whose type and configuration another one may inherit.
+    """
+    table = runtime.table
+    origin = _origin(runtime, default)
+    kind, config = origin.type or "oci", str(origin.table.get("runtime_config_path") or "")
     if kind not in {"oci", "pod", "vm"}:
-        yield f'runtime_type = "{kind}" is unknown to CRI-O; the shim is of type "oci"'
-    if table.get("runtime_config_path") and kind != "vm":
+        yield f'runtime_type = "{kind}" is unknown to CRI-O, which drops this runtime; that of runc and crun is "oci"'
+    if config and kind != "vm":
         yield 'runtime_config_path goes with runtime_type = "vm" alone: CRI-O drops this runtime'
+    elif config and not host.exists(config):
+        yield f"runtime_config_path {config} is missing: CRI-O drops this runtime"
     if table.get("stream_websockets") and kind != "pod":
         yield 'stream_websockets goes with runtime_type = "pod" alone: CRI-O drops this runtime'
     if table.get("no_sync_log") and kind != "oci":

@@ -390,6 +390,48 @@ def test_c10_a_value_that_cri_o_takes_is_not_reported(lines: str) -> None:
     assert "RUNTIME_IGNORED" not in machine(files={DROP_IN: text, **PROFILES}).ids()
 
 
+FOREIGN = {
+    **DROPPED,
+    "a configuration of another type": ('runtime_config_path = "/etc/profile.json"', "runtime_config_path goes with"),
+    "a program for virtual machines by another name": (
+        'runtime_type = "vm"',
+        "a program called containerd-shim-NAME-v2",
+    ),
+    "a configuration that is missing": (
+        'runtime_type = "vm"\nruntime_path = "/opt/containerd-shim-kata-v2"\nruntime_config_path = "/etc/gone.toml"',
+        "runtime_config_path /etc/gone.toml is missing",
+    ),
+}
+OTHER = "/etc/crio/crio.conf.d/50-other.conf"
+
+
+@pytest.mark.parametrize(("lines", "says"), FOREIGN.values(), ids=FOREIGN)
+def test_c10_a_runtime_of_others_that_cri_o_drops_was_not_reported(lines: str, says: str) -> None:
+    """It went on without that handler as well, and verify was silent: a WARNING, since it is none of shim's."""
+    path = "" if "runtime_path" in lines else 'runtime_path = "/usr/bin/other"\n'
+    text = f"\n[crio.runtime.runtimes.other]\n{path}{lines}\n"
+    found = [one for one in machine(files={OTHER: text, **PROFILES}).faults() if one.id == "RUNTIME_IGNORED"]
+    assert [(one.level, one.path, one.line) for one in found] == [("WARNING", OTHER, 2)]
+    assert found[0].text.startswith("the runtime other: ")
+    assert says in found[0].text
+    assert "none of shim's" in found[0].remedy
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        *TAKEN,
+        "inherit_default_runtime = true",
+        'inherit_default_runtime = true\nruntime_type = "vm"',  # which is replaced
+        'runtime_type = "vm"\nruntime_path = "/opt/containerd-shim-kata-v2"\nruntime_config_path = "/etc/profile.json"',
+    ],
+)
+def test_c10_a_runtime_of_others_that_cri_o_takes_is_not_reported(lines: str) -> None:
+    path = "" if "runtime_path" in lines else 'runtime_path = "/usr/bin/other"\n'
+    text = f"[crio.runtime.runtimes.other]\n{path}{lines}\n"
+    assert "RUNTIME_IGNORED" not in machine(files={OTHER: text, **PROFILES}).ids()
+
+
 def test_c10_a_default_runtime_that_cri_o_would_drop_keeps_it_from_starting() -> None:
     text = '[crio.runtime.runtimes.crun]\nruntime_path = "/usr/bin/crun"\nexec_cpu_affinity = "all"\n'
     (found,) = (one for one in machine("bare", {"/etc/crio/crio.conf": text}).faults() if one.id == "RUNTIME_IGNORED")
