@@ -52,7 +52,7 @@ def document(draft: Draft, wish: Wish) -> dict[str, Any] | None:
     devices = selected(draft, wish)
     if not devices:
         return None
-    kind = wish.kind_of(draft.kind)
+    kind = draft.kind_in(wish)
     entries: dict[str, dict[str, Any]] = {}
     everything = Edits(has_gids=draft.common.has_gids)
     for device in devices:
@@ -80,14 +80,14 @@ def selected(draft: Draft, wish: Wish) -> list[DraftDevice]:
     """The devices of a draft that --device selects, by a name or an id; all of them when it is not given."""
     if not wish.devices:
         return list(draft.devices)
-    known = {word: device for device in reversed(draft.devices) for word in (*device.names, *device.ids)}
+    known = draft.words()
     if ALL in wish.devices and ALL not in known:
         return list(draft.devices)
     unknown = [word for word in wish.devices if word not in known]
     if unknown:
         names = sorted(known, key=natural)
         near = ", ".join(nearest(unknown[0], names) or names[:_SHOWN]) or "none"
-        text = f"--device {unknown[0]}: no such device of {wish.kind_of(draft.kind)} (there are: {near})"
+        text = f"--device {unknown[0]}: no such device of {draft.kind_in(wish)} (there are: {near})"
         raise CdiError([Finding("DISCOVERY_WISH", text, "`shim device list` shows the devices of this host")])
     wanted = [known[word] for word in wish.devices]
     return [device for device in draft.devices if device in wanted]

@@ -26,7 +26,8 @@ class Wish:
         library_paths: directories below the driver root that are searched for libraries in place of the usual ones.
         config_paths: directories below the driver root with configuration files, before the usual ones.
         kind: CLASS, or VENDOR/CLASS, in place of the vendor's usual kind; "" for that.
-        names: strategies by which devices are named, in order; () for the vendor's usual ones.
+        names: strategies by which devices are named, in order; () for the vendor's usual ones: index, uuid, type-index,
+            and pci (address and model, for Intel's NPUs and Gaudi). A module passes over those that it does not know.
         has_all: whether a device `all` is written.
         devices: which devices are written, by index, id or name; () for all of them.
         disabled_hooks: names of hooks that are left out; `all` for every hook.
@@ -98,6 +99,8 @@ class Draft:
         devices: in the order of the hardware.
         can_have_all: whether a device `all` makes sense; it has the edits of all devices that are written.
         suffix: of the file's name, where two specs of one kind are written: "coherent".
+        keeps_kind: whether --class leaves its kind alone, since it stands beside the devices that are meant, such as
+            the management engines of GPUs.
     """
 
     kind: str
@@ -105,6 +108,15 @@ class Draft:
     devices: tuple[DraftDevice, ...] = ()
     can_have_all: bool = True
     suffix: str = ""
+    keeps_kind: bool = False
+
+    def kind_in(self, wish: Wish) -> str:
+        """The kind under which it is written."""
+        return self.kind if self.keeps_kind else wish.kind_of(self.kind)
+
+    def words(self) -> dict[str, DraftDevice]:
+        """The names and ids by which --device selects a device; of two devices with one id the first."""
+        return {word: device for device in reversed(self.devices) for word in (*device.names, *device.ids)}
 
 
 @dataclass(frozen=True)

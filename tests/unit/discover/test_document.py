@@ -12,7 +12,7 @@ from shim.cdi import spec
 from shim.discover import vendors
 from shim.discover.document import document
 from shim.discover.edits import DeviceNode, Edits, Mount
-from shim.discover.model import Draft, DraftDevice, Wish
+from shim.discover.model import Discovery, Draft, DraftDevice, Wish
 
 WISH = Wish("/usr/local/bin/shim")
 OPEN, RESTRICTED = 0o666, 0o660
@@ -170,3 +170,19 @@ def test_without_a_device_there_is_no_document() -> None:
 def test_an_unknown_vendor_is_refused_with_what_there_is() -> None:
     with pytest.raises(CdiError, match=r"--vendor nvidai: no such vendor \(there are: auto"):
         vendors.names(["nvidai"])
+
+
+def test_a_device_need_be_in_one_of_several_specs_only() -> None:
+    side = Draft("acme.example/side", Edits(), (DraftDevice(("s",), edits(node("/dev/s"))),), keeps_kind=True)
+    discovery = Discovery("acme", (draft(*TWO), side))
+
+    def kinds(*devices: str, kind: str = "") -> list[str]:
+        wish = dataclasses.replace(WISH, devices=devices, kind=kind)
+        return [written["kind"] for _, written in vendors.documents(discovery, wish)]
+
+    assert kinds() == kinds("all") == kinds("s", "10") == ["acme.example/gpu", "acme.example/side"]
+    assert kinds("s") == ["acme.example/side"]
+    assert kinds("GPU-b") == ["acme.example/gpu"]
+    assert kinds(kind="other") == ["acme.example/other", "acme.example/side"]
+    with pytest.raises(CdiError, match=r"--device 11: no such device"):
+        kinds("s", "11")
