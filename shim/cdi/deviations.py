@@ -57,4 +57,25 @@ TABLE: dict[str, str] = {
         "as a tmpfs over a directory with secrets, comes before it and uncovers it."
     ),
     "too-large": "A file of more than 4 MiB is not read; the reference has no limit. 1000 devices take 0.6 MiB.",
+    "node-missing": (
+        "Discovery: a device node that the host does not have is not written; a device that is of no use without it is "
+        "left out and reported. The references of AMD and Intel write such nodes, AMD's with the number 0, and every "
+        "engine refuses a container that asks for one of them."
+    ),
+    "all-of-none": (
+        "Discovery: without a GPU there is no device `all`. AMD's reference writes one that has /dev/kfd alone, so "
+        "that a container that asks for all GPUs starts and can compute on nothing."
+    ),
+    "pci-domain": (
+        "Discovery: a GPU in a PCI domain of more than four digits is a GPU like others. AMD's reference passes "
+        "over it."
+    ),
+    "unique-id-zero": (
+        "Discovery: a unique id of 0, as integrated GPUs have it, is none. AMD's reference shows it as an id, by which "
+        "it then selects all such GPUs."
+    ),
+    "no-tracker": (
+        "The commands of AMD's gpu-tracker, which gives a GPU to a single container, have no counterpart in discovery: "
+        "its case is counted and not compared."
+    ),
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # name -> module, in the order in which they are asked; each is loaded when it is asked first
 MODULES: dict[str, str] = {
     "nvidia": "shim.discover.nvidia",
+    "amd": "shim.discover.amd",
     "rules": "shim.discover.rules",
 }
 AUTO = "auto"

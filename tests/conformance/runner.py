@@ -35,6 +35,7 @@ FAMILIES: dict[str, Callable[[Case], bool]] = {
     "version": lambda given: given.get("op") in ("current", "known", "minimum", "check"),
     "inject": lambda given: "config" in given and "devices" in given,
     "cache": lambda given: "dirs" in given and "queries" in given,
+    "generate-amd": lambda given: "tree" in given and given["argv"][:1] in (["cdi"], ["gpu"], ["gpu-tracker"]),
 }
 _NOBODY = 65534
 _SHOWN = 5  # failed cases of a file that are told unless all are asked for
@@ -102,7 +103,12 @@ def read_cases(file: Path) -> list[Case]:
     if not isinstance(cases, list):
         return []
     every = [_with_input(case) for case in cases if isinstance(case, dict) and "id" in case]
-    return [case for case in every if isinstance(case.get("input"), dict)]
+    with_input = [case for case in every if isinstance(case.get("input"), dict)]
+    trees = {case["id"]: case["input"].get("tree") for case in with_input}
+    for given in (case["input"] for case in with_input):
+        if isinstance(given.get("tree"), dict) and set(given["tree"]) == {"same_as"}:
+            given["tree"] = trees[given["tree"]["same_as"]]
+    return with_input
 
 
 def _with_input(case: Case) -> Case:

@@ -28,7 +28,7 @@ def write(directory: Path, name: str, *cases: dict[str, Any]) -> None:
 def test_every_vector_passes_or_deviates_by_a_named_rule() -> None:
     failed, said = run(VECTORS)
     assert failed == 0, "\n".join(said)
-    assert [line.partition(":")[0] for line in said[:6]] == sorted(runner.FAMILIES)
+    assert [line.partition(":")[0] for line in said[: len(runner.FAMILIES)]] == sorted(runner.FAMILIES)
     assert said[-2].endswith(")")
     assert said[-1].endswith(" passed, 0 failed")
 
