@@ -14,7 +14,7 @@ import click
 
 from shim.base.findings import CdiError
 from shim.base.paths import reason
-from shim.cli import cdi, completion, config, explain, finding_help, hook, runtime, version
+from shim.cli import cdi, completion, config, explain, finding_help, hook, runtime, system, version
 from shim.cli.output import show_findings
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -42,6 +42,7 @@ shim.add_command(config.config)
 shim.add_command(explain.explain)
 shim.add_command(hook.hook)
 shim.add_command(runtime.runtime)
+shim.add_command(system.system)
 shim.add_command(version.version)
 
 

@@ -8,6 +8,7 @@ Paths are data: no character of one is a pattern.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import stat
@@ -121,6 +122,22 @@ class Tree:
         at = self._walk(path, follow=False)
         node = nodes.lookup(self.real(at)) if at is not None else None
         return node if node and node[0] else None
+
+    def make_directory(self, path: str, mode: int = 0o755) -> str:
+        """Make a directory and those above it that are missing; links stay within the tree.
+
+        Returns the path by which this process reaches it. Raises OSError: something else is there, or it is refused.
+        """
+        at = self.resolve(path)
+        if at is None:
+            above, _, name = path.rstrip("/").rpartition("/")
+            parent = self.make_directory(above, mode)
+            os.mkdir(f"{parent}/{name}", mode)
+            self._links.clear()
+            at = self.resolve(path)
+        if at is None or not self.is_directory(at):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return self.real(at)
 
     def _status(self, at: str | None) -> os.stat_result | None:
         try:
