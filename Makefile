@@ -158,7 +158,7 @@ build/image: build/wheel $(DOCUMENTS) packaging/image.py packaging/manual.py pac
 # from the tree go too, since pip removes the old version first.
 $(VENV)/installed: build/wheel
 	@echo "installing into $(VENV)"
-	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pyroute2' 2>/dev/null ||
+	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pynvml, pyroute2' 2>/dev/null ||
 		$(PIP) install --no-build-isolation --root-user-action=ignore build/wheel/*.whl
 	$(PIP) install --force-reinstall --no-deps --root-user-action=ignore build/wheel/*.whl
 	rm -rf tests/.mypy_cache  # mypy does not notice that an installed package has a module more

@@ -216,6 +216,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "POD_ANNOTATION": (WARNING, "let a device plugin ask, by a resource in the container's limits"),
     "DISCOVERY_WISH": (ERROR, "`shim cdi generate --help` lists what can be asked for"),
     "DISCOVERY_NAME": (ERROR, "choose other names with --device-name-strategy, or one of the devices with --device"),
+    "DRIVER_MISMATCH": (
+        ERROR,
+        "after an upgrade of the driver restart the machine, or unload its modules (rmmod) and load them again",
+    ),
     "DISCOVERY_INCOMPLETE": (ERROR, "load the driver's modules and install its packages, then generate again"),
     "DISCOVERY_PART": (WARNING, "install it if containers need it, then generate again"),
     "DISCOVERY_DEVICE": (ERROR, "mend the device or its driver, then generate again; the other devices are written"),

@@ -4,15 +4,76 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shim.discover.model import Discovery
+from shim.base.findings import CdiError, Finding
+from shim.discover.edits import Edits
+from shim.discover.model import Discovery, Draft, DraftDevice
+from shim.discover.nvidia import devices, gpus, names, options
 
 if TYPE_CHECKING:
     from shim.discover.model import Wish
+    from shim.discover.nvidia.devices import Part
     from shim.host.host import Host
+    from shim.host.tree import Tree
 
-NAME = "nvidia"
+_NONE = "none"
+# Node -> what brings it; without the first two nothing works
+_REQUIRED = {
+    "/dev/nvidiactl": "load the driver and make its nodes: modprobe nvidia, nvidia-modprobe -c 0",
+    "/dev/nvidia-uvm": "load its module and make its nodes: nvidia-modprobe -u -c 0",
+}
+_OPTIONAL = ("/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 
 
-def discover(host: Host, wish: Wish) -> Discovery:  # noqa: ARG001 - the interface of all modes
-    """What the host has."""
-    return Discovery(NAME)
+def discover(host: Host, wish: Wish) -> Discovery:
+    """What the host has.
+
+    Raises CdiError: DISCOVERY_WISH for a strategy of names or a device that does not exist; the finding of a device
+        that is asked for by --device and cannot be written.
+    """
+    names.strategies(wish)  # a wish without sense is refused before the driver is asked
+    tree, nodes = options.driver_tree(host, wish), options.device_tree(host, wish)
+    snapshot = gpus.take(host, tree, wish)
+    findings = list(snapshot.errors)
+    if not snapshot.is_loaded:
+        return Discovery(options.VENDOR, findings=tuple(findings), waits_for="NVIDIA's kernel module")
+    builder = devices.Builder(host, nodes, wish, snapshot)
+    parts = builder.parts()
+    findings += _faults(wish, parts)
+    inventory = tuple(builder.inventory(part) for part in parts)
+    drafts = [part.draft for part in parts if part.draft]
+    if _NONE in wish.devices:
+        drafts = [*drafts, DraftDevice((_NONE,), Edits(env={"NVCT_EMPTY_DEVICE": ""}))]
+    if not drafts:
+        if not snapshot.errors:
+            findings.append(Finding("DISCOVERY_INCOMPLETE", "the driver has no GPU that a container could use"))
+        return Discovery(options.VENDOR, devices=inventory, findings=tuple(findings))
+    common = options.common_edits(wish)
+    findings += _add_control(common, nodes)
+    can_have_all = wish.devices != (_NONE,)
+    draft = Draft(devices.KIND, common, tuple(drafts), can_have_all)
+    return Discovery(options.VENDOR, (draft,), inventory, tuple(findings))
+
+
+def _faults(wish: Wish, parts: list[Part]) -> list[Finding]:
+    """What is wrong with single devices.
+
+    Raises CdiError: a device that --device names is wrong.
+    """
+    asked = [part.finding for part in parts if part.finding and set(part.ids) & set(wish.devices)]
+    if asked:
+        raise CdiError(asked)
+    return [part.finding for part in parts if part.finding]
+
+
+def _add_control(common: Edits, nodes: Tree) -> list[Finding]:
+    """The nodes of the driver as a whole."""
+    findings = []
+    for path, remedy in _REQUIRED.items():
+        if not common.add_node(nodes, path):
+            text = f"there is no device node {nodes.host_path(path)}, without which no GPU can be used"
+            if nodes.node(path.removeprefix("/dev")):
+                text += f"; --dev-root names the directory above dev: {nodes.root.rpartition('/')[0] or '/'}"
+            findings.append(Finding("DISCOVERY_INCOMPLETE", text, remedy))
+    for path in _OPTIONAL:
+        common.add_node(nodes, path)
+    return findings

@@ -45,7 +45,7 @@ class Gpu:
         memory: bytes; 0 when unknown.
         mig_enabled: whether it is in MIG mode, in which only its MIG devices can be used.
         mig: its MIG devices.
-        addressing_mode: "", "hmm" or "ats".
+        addressing_mode: none (also of a GPU or driver that knows of no other), hmm or ats; "" when unknown.
         numa: NUMA node, -1 when unknown.
         error: why it cannot be used; "" for a healthy GPU.
     """

@@ -1,0 +1,37 @@
+"""PCI addresses: as NVML writes them and as the kernel does, and what sysfs has about a device."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from shim.host.tree import Tree, natural
+
+if TYPE_CHECKING:
+    from shim.host.host import Host
+
+_ADDRESS = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE)
+DEVICES = "/sys/bus/pci/devices"
+
+
+def normal(address: str) -> str:
+    """An address as sysfs has it: NVML's domain has eight digits, the kernel's at least four; "" for none."""
+    match = _ADDRESS.fullmatch(address.strip())
+    return f"{int(match[1], 16):04x}:{match[2]}:{match[3]}.{match[4]}".lower() if match else ""
+
+
+def order(address: str) -> tuple[int, ...]:
+    """A key by which addresses are sorted as the bus is numbered."""
+    match = _ADDRESS.fullmatch(address)
+    return tuple(int(number, 16) for number in match.groups()) if match else ()
+
+
+def numa_node(host: Host, address: str) -> int:
+    """The NUMA node of a device; -1 when unknown."""
+    text = host.text(f"{DEVICES}/{address}/numa_node") if address else ""
+    return int(text) if text.isdecimal() else -1
+
+
+def drm_names(host: Host, address: str) -> list[str]:
+    """The names of a device's nodes in /dev/dri, such as card1 and renderD129."""
+    return sorted(Tree(host).names(f"{DEVICES}/{address}/drm"), key=natural) if address else []
