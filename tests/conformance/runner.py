@@ -36,6 +36,7 @@ FAMILIES: dict[str, Callable[[Case], bool]] = {
     "inject": lambda given: "config" in given and "devices" in given,
     "cache": lambda given: "dirs" in given and "queries" in given,
     "generate-amd": lambda given: "tree" in given and given["argv"][:1] in (["cdi"], ["gpu"], ["gpu-tracker"]),
+    "generate-nvidia": lambda given: "root" in given and "argv" in given,
 }
 _NOBODY = 65534
 _SHOWN = 5  # failed cases of a file that are told unless all are asked for

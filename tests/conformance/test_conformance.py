@@ -12,6 +12,7 @@ from conformance import runner
 from conformance.__main__ import main
 
 VECTORS = Path(__file__).parent / "vectors"
+FILES = sorted(file.stem for file in VECTORS.glob("*.json"))
 NAME = {"id": "n", "input": {"op": "vendor", "value": "acme"}, "expect": {"valid": True}}
 
 
@@ -28,15 +29,15 @@ def write(directory: Path, name: str, *cases: dict[str, Any]) -> None:
 def test_every_vector_passes_or_deviates_by_a_named_rule() -> None:
     failed, said = run(VECTORS)
     assert failed == 0, "\n".join(said)
-    assert [line.partition(":")[0] for line in said[: len(runner.FAMILIES)]] == sorted(runner.FAMILIES)
+    assert [line.partition(":")[0] for line in said if " passed, " in line][:-1] == FILES
     assert said[-2].endswith(")")
     assert said[-1].endswith(" passed, 0 failed")
 
 
-@pytest.mark.parametrize("family", sorted(runner.FAMILIES))
+@pytest.mark.parametrize("family", FILES)
 def test_a_file_of_another_name_is_recognised_by_its_cases(family: str) -> None:
     cases = runner.read_cases(VECTORS / f"{family}.json")
-    assert len(cases) > 90
+    assert len(cases) > 20
     assert runner.family_of(Path("hidden-part.json"), cases) == family
 
 
