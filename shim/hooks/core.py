@@ -1,7 +1,7 @@
 """The C core for Python: the only module that calls C.
 
-What the launcher and the hooks must do without Python is written in C, and only there: here create reaches the work of
-the hooks, explain and engines the search for the low-level runtime. What Python may call is declared in the headers of
+The parts of the launcher and the hooks that run without Python exist in C only. Through this module create does the
+work of hooks, and explain and engines search the low-level runtime. The functions are declared in the headers of
 native/ and hooks/. Arguments are text as Python holds file names (surrogate escapes for bytes that are not UTF-8).
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _bytes(text: str) -> Any:
-    """A C string, which lives as long as the value that is returned."""
+    """A C string; the returned value owns its memory."""
     return ffi.new("char[]", text.encode("utf-8", "surrogateescape"))
 
 
@@ -31,14 +31,14 @@ LOW_LEVEL_LINKS: str = ffi.string(lib.low_level_links).decode()  # a directory
 
 
 def low_level(launcher: str, name: str = "", *, path: str = "") -> str:
-    """The low-level runtime that a launcher becomes, as it finds it itself.
+    """The low-level runtime that a launcher executes, found by the launcher's own functions.
 
     Arguments:
         launcher: path of the launcher.
-        name: what it is called as, the last part of its path when not given.
+        name: by which it is called, the last part of its path when not given.
         path: PATH of the caller.
     Returns:
-        its path, which may lead nowhere; "" where there is none, or the link is wrong.
+        its path, which may lead nowhere; "" if none is found, or the link is wrong.
     """
     low, words = ffi.new("struct low_level *"), [_bytes(""), _bytes(name or launcher.rpartition("/")[2])]
     lib.low_level_begin(low, *words, _bytes(launcher))
@@ -49,15 +49,15 @@ def low_level(launcher: str, name: str = "", *, path: str = "") -> str:
 
 
 def search_low_level(launcher: str, name: str, *, path: str, root: str = "") -> str:
-    """The runtime that a launcher finds where no link names one; never itself.
+    """The runtime that a launcher without a link finds; never the launcher itself.
 
     Arguments:
         launcher: path of the launcher, with the root.
-        name: what it is called as: shim searches runc, then crun; shim-X and X search X.
+        name: by which it is called: shim searches runc, then crun; shim-X and X search X.
         path: PATH, which is searched last.
         root: the directory before each path, "" for the files of this machine.
     Returns:
-        its path, without the root; "" where there is none.
+        its path, without the root; "" if none is found.
     """
     low, words = ffi.new("struct low_level *"), [_bytes(root), _bytes(name)]
     lib.low_level_begin(low, *words, _bytes(launcher))
@@ -77,7 +77,7 @@ def can_map_ids(path: str, *, recursive: bool) -> bool:
 
 # --- hooks ----------------------------------------------------------------------------------------------------------
 
-# What it takes to do a hook's work before the container is made: enum hook_before of hooks/hook.h.
+# What is needed to do a hook's work before the container is created: enum hook_before of hooks/hook.h.
 LATER: int = lib.HOOK_LATER
 TREE: int = lib.HOOK_TREE
 LIBRARIES: int = lib.HOOK_LIBRARIES
@@ -90,7 +90,7 @@ class Hook:
     Attributes:
         name: for example "create-symlinks".
         before: LATER, TREE, LIBRARIES or NODES.
-        makes_libraries: it may add files, or directories, that a hook with LIBRARIES must see.
+        makes_libraries: it may add files, or directories, that a hook with LIBRARIES must read.
     """
 
     __slots__ = ("before", "makes_libraries", "name")
@@ -102,14 +102,14 @@ class Hook:
 
 
 def _rows(table: Any) -> Iterator[Any]:
-    """The rows of a table that ends in one without a name."""
+    """The rows of a table, which ends in a row without a name."""
     number = 0
     while table[number].name != ffi.NULL:
         yield table[number]
         number += 1
 
 
-# In the order in which one process runs them.
+# In the order in which a process runs them.
 HOOKS = tuple(Hook(row) for row in _rows(lib.hook_table))
 
 
@@ -118,8 +118,8 @@ class HookCall:
 
     Attributes:
         names: index in argv -> name of a hook.
-        is_usual: it has only options for the start of a container: no other tree or state, no other way to make the
-            cache, no unknown option.
+        is_usual: it has only options for the start of a container: none for another tree or state or another form of
+            the cache, and no unknown option.
     """
 
     __slots__ = ("_call", "_words", "is_usual", "names")
@@ -129,7 +129,7 @@ class HookCall:
 
         Arguments:
             argv: the command line that it points into.
-            words: what owns the memory of that.
+            words: the owners of its memory.
         """
         self._call, self._words = call, words
         named = [call.names[i] for i in range(call.name_count)]
@@ -147,25 +147,25 @@ class HookCall:
         elsewhere: int = 0,
         milliseconds: int = 2000,
     ) -> None:
-        """Do the work of a hook on a container's root before the container is made, with the result of the hook.
+        """Do the work of a hook on a container's root before the container is created, with the result of the hook.
 
         Arguments:
-            name: the hook, one of `names` or not.
+            name: the hook, in `names` or not.
             root: the root directory on this host; never this system's own.
-            sources: for a hook with LIBRARIES what will be mounted, (path in the root, path on this host): files are
-                read in the place of their mount points, which are made if missing, and directories are listed as lent.
-                For one with NODES the nodes in /dev, twice each.
-            covers: (path in the root, what is mounted: a path on this host, or "" for a file system without links, is
-                it a directory of `sources`) of all mounts but the files of `sources`, in the order in which they are
-                made: what lies below is not what the container will see.
-            owner: uid and gid of what is made, None: this process's own.
-            elsewhere: a descriptor above 0 that gets what a hook with LIBRARIES makes, where the root cannot be
-                written: nothing is written to the root then.
+            sources: for a hook with LIBRARIES future mounts, (path in the root, path on this host): files are read
+                instead of their mount points, which are created if missing, and directories are listed as lent.
+                For a hook with NODES the nodes in /dev, each path twice.
+            covers: (path in the root, source: a path on this host, or "" for a file system without links, whether it is
+                a directory of `sources`) of all mounts but the files of `sources`, in their order. The container will
+                not see the contents of the tree below these.
+            owner: uid and gid of new files, None: this process's own.
+            elsewhere: a descriptor above 0 for the result of a hook with LIBRARIES, when the root cannot be written:
+                then nothing is written to the root.
             milliseconds: give up after that long.
 
         Raises:
-            OSError: with the whole message as its text; errno.ENOSYS for a hook of an unknown name, EXDEV when the work
-                reaches below a cover, EROFS for a root that cannot be written, ENOENT also for one that is empty.
+            OSError: with the whole message as its text; errno.ENOSYS for a hook of an unknown name, EXDEV for a path
+                below a cover, EROFS for a root that cannot be written, ENOENT also for an empty root.
         """
         call = self._call
         lent, words_of_lent = _sources(sources)
@@ -195,9 +195,9 @@ def read_hook(argv: list[str]) -> HookCall | None:
     """Read a command line as `shim hook`, nvidia-cdi-hook and nvidia-ctk do.
 
     Arguments:
-        argv: the command line; its first word says which program it is.
+        argv: the command line; its first word is the program.
     Returns:
-        None for another program, and for what the program would refuse.
+        None for another program, and for a command line that the program would refuse.
     """
     words = [_bytes(word) for word in argv]
     array = ffi.new("char *[]", [*words, ffi.NULL])
@@ -212,7 +212,7 @@ def read_hook(argv: list[str]) -> HookCall | None:
 
 
 def _sources(pairs: list[tuple[str, str]] | None) -> tuple[Any, list[Any]]:
-    """An array of struct ld_source, and the strings that it points to, which must live as long."""
+    """An array of struct ld_source, and the strings that it points to, which must exist as long as the array."""
     words = [(_bytes(path), _bytes(source)) for path, source in pairs or []]
     array = ffi.new("struct ld_source[]", len(words))
     for entry, (path, source) in zip(array, words, strict=True):
@@ -221,7 +221,7 @@ def _sources(pairs: list[tuple[str, str]] | None) -> tuple[Any, list[Any]]:
 
 
 def _covers(mounts: list[tuple[str, str, bool]] | None) -> tuple[Any, list[Any]]:
-    """A struct covers, and what it points to."""
+    """A struct covers, and the memory that it points to."""
     words = [(_bytes(path), _bytes(source) if source else ffi.NULL) for path, source, _ in mounts or []]
     items = ffi.new("struct cover[]", len(words))
     for item, (path, source), (_, _, lent) in zip(items, words, mounts or [], strict=True):

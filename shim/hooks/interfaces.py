@@ -1,8 +1,8 @@
 """The network interfaces of one network namespace, through rtnetlink (pyroute2).
 
-A netlink socket belongs to the namespace in which it was made: the process enters a namespace only for as long as it
-takes to open the socket, and everything afterwards goes through two sockets side by side. An interface is known by its
-index, never by a name that could change between two requests.
+A netlink socket belongs to the namespace in which it was opened: the process enters a namespace only to open a socket,
+and then uses two sockets, one for each namespace. An interface is identified by its index, never by a name, which could
+change between two requests.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _IFF_LOOPBACK = 0x8
 _IFA_F_PERMANENT = 0x80
 _SCOPE_UNIVERSE = 0
 _FOREVER = 0xFFFFFFFF
-# What a user can ask for (linux/if_addr.h); the other flags are states that the kernel finds for itself:
+# Flags that a user can set (linux/if_addr.h); the other flags are states that the kernel determines:
 # NODAD, OPTIMISTIC, HOMEADDRESS, MANAGETEMPADDR, NOPREFIXROUTE, MCAUTOJOIN
 _ASKABLE = 0x02 | 0x04 | 0x10 | 0x100 | 0x200 | 0x400
 
 
 class Interface:
-    """An interface as it was found.
+    """An interface, with its state when it was read.
 
     Attributes:
         index: its number in this namespace.
         name: its name in this namespace.
         altnames: its alternative names.
         kind: the driver's rtnl kind ("veth", "dummy"); "" for hardware, which has none.
-        identity: bus, bus address and permanent hardware address, "" where there is none: what nobody inside a
-            container can change.
+        identity: bus, bus address and permanent hardware address, "" where there is none: values that a container
+            cannot change.
         up: administratively up.
         loopback: it is lo.
         master: index of the bridge, bond or VRF it belongs to, 0 for none.
@@ -64,15 +64,15 @@ class Interface:
 
     @property
     def names(self) -> list[str]:
-        """Everything by which it can be called."""
+        """All its names."""
         return [self.name, *self.altnames]
 
 
 class Namespace:
-    """A network namespace that can be asked and changed.
+    """A network namespace, whose interfaces can be read and changed.
 
     Arguments:
-        fd: an open namespace file; it stays the caller's.
+        fd: an open namespace file, which the caller closes.
         own: an open file of the namespace this process is in, to return to.
     Raises:
         OSError: the file is no network namespace, or CAP_SYS_ADMIN is missing.
@@ -93,14 +93,14 @@ class Namespace:
         self._route.close()
 
     def interfaces(self) -> list[Interface]:
-        """All interfaces. One dump, matched here: kernels before 6.6 lose the index of names when one moves."""
+        """All interfaces. Always a whole dump: kernels before 6.6 lose the index of names when an interface moves."""
         return [Interface(message) for message in self._route.get_links()]
 
     def addresses(self, index: int) -> list[Address]:
-        """The addresses of an interface that go with it, in the kernel's order, as values for `add_address`.
+        """The addresses of an interface that move with it, in the kernel's order, as values for `add_address`.
 
         Those are the permanent ones of global scope, of any family (OCI runtime specification, config-linux.md,
-        "Network Devices"): not link-local ones, which the kernel makes anew, and not leased ones.
+        "Network Devices"): not link-local addresses, which the kernel creates anew, and not leased addresses.
         """
         return [
             _address(message)
@@ -109,9 +109,9 @@ class Namespace:
         ]
 
     def add_address(self, interface: Interface, address: Address, old_name: str) -> None:
-        """Give an interface an address; that it has it already is no error. Raises NetlinkError.
+        """Give an interface an address; an existing address is no error. Raises NetlinkError.
 
-        The kernel makes the route to the address's network, with the metric that belonged to it.
+        The kernel adds the route to the address's network, with the metric of the address.
         """
         given = {"family": address["family"], "prefixlen": address["prefixlen"], "flags": address["flags"]}
         label = address["label"]
@@ -128,13 +128,13 @@ class Namespace:
     def move(self, index: int, target: Namespace, name: str) -> None:
         """Move an interface and rename it, in one request; a name may end in %d. Raises NetlinkError.
 
-        The kernel first moves, under the old name where that is free and else under the new one, then renames: when
-        it refuses the second step, the interface is in the target under its old name.
+        The kernel first moves, under the old name if that is free and else under the new name, then renames: when it
+        refuses the second step, the interface is in the target under its old name.
         """
         self._route.link("set", index=index, net_ns_fd=target.fd, ifname=name)
 
     def rename(self, interface: Interface, name: str) -> None:
-        """Rename in place. Kernels before 6.2 want it down for that. Raises NetlinkError."""
+        """Rename an interface. Kernels before 6.2 require that it is down. Raises NetlinkError."""
         if interface.up:
             self._route.link("set", index=interface.index, state="down")
         self._route.link("set", index=interface.index, ifname=name)
@@ -153,7 +153,7 @@ class Namespace:
 
 
 def why(number: int) -> str:
-    """What an error of the kernel means, with shim.base.paths' words for those that engines turn into exit statuses."""
+    """The meaning of an error of the kernel, in shim.base.paths' words if engines turn it into an exit status."""
     return reason(OSError(number, "")) if number in {errno.ENOENT, errno.EACCES, errno.EPERM} else os.strerror(number)
 
 

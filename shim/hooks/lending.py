@@ -1,14 +1,14 @@
-"""Lending interfaces of the host to a container, and getting them back.
+"""Lends interfaces of the host to a container, and takes them back.
 
-attach is all or nothing: everything is checked before the first interface moves, and a failure takes back what was
-moved. A second attach finds the interface in place and succeeds. Two alternative names go with the interface: its
-original name, where the container has no interface of that name, and TAG + the name it was asked for by. No interface
-can have the latter as its first name (it is longer than IFNAMSIZ), and by it the interface is found again.
+attach is all or nothing: everything is checked before the first interface moves, and after a failure all interfaces are
+moved back. A second attach of a moved interface succeeds. An interface gets two alternative names: its original name,
+if the container has no interface of that name, and TAG + the requested name, by which it is identified later. No
+interface can have the latter as its first name (it is longer than IFNAMSIZ).
 
-detach brings back what the record (shim.hooks.loan) says was lent. A namespace with a path outlives the container: the
-interface is fetched. A private one has died: the kernel returned hardware to the initial namespace, as devN or under
-the name it had, which may take a moment; a virtual interface was destroyed, and that is no error. Names, addresses and
-state become what they were; nothing that was configured inside the container reaches the host.
+detach brings back the interfaces of the record (shim.hooks.loan). A namespace with a path outlives the container: the
+interface is moved back from there. A private namespace has ended: the kernel returned hardware to the initial
+namespace, as devN or under the name it had, which may take a moment; a virtual interface was destroyed, which is no
+error. Names, addresses and state are restored; no configuration of the container reaches the host.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shim.hooks.interfaces import Interface, Namespace, NetlinkError, why
 from shim.hooks.loan import Loan, Record
 
 TAG = "shim-host-name-"
-_RETURN_WAIT = 5.0  # seconds in which the kernel's clean-up of a dead namespace should have handed hardware back
+_RETURN_WAIT = 5.0  # seconds in which the kernel should return hardware of a namespace that has ended
 
 
 # --- createRuntime ----------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def attach(devices: dict[str, str], host: Namespace, container: Namespace, recor
         host, container: the two namespaces.
         record: opened for writing.
     Raises:
-        CdiError: nothing has moved then.
+        CdiError: no interface has moved then.
     """
     with _alone(host):
         loans = record.read()
@@ -63,7 +63,7 @@ def attach(devices: dict[str, str], host: Namespace, container: Namespace, recor
                 _fetch(loan, host, container, refused.findings)
             try:
                 record.write([loan for loan in loans if loan not in done])
-            except OSError:  # then it names what is on the host already, which detach finds there and leaves as it is
+            except OSError:  # then it lists interfaces that are on the host already, and detach leaves them as they are
                 pass
             raise refused from None
 
@@ -79,7 +79,7 @@ def _refused(done: list[Loan], error: Exception) -> Finding:
 def _loan(asked: str, interface: Interface, host: Namespace) -> Loan:
     return Loan(
         host=asked,
-        # known by the tag alone: it came back from an earlier loan under a name that the kernel or a container chose
+        # identified by the tag: it came back from an earlier loan under a name of the kernel or of a container
         name=interface.name if asked in interface.names else asked,
         altnames=[name for name in interface.altnames if name != TAG + asked],
         kind=interface.kind,
@@ -90,7 +90,7 @@ def _loan(asked: str, interface: Interface, host: Namespace) -> Loan:
 
 
 def _check(devices: dict[str, str], host: Namespace, container: Namespace) -> list[tuple[str, Interface, bool]]:
-    """(host name, interface, is it in the container already) for each device, or CdiError with every obstacle."""
+    """(host name, interface, whether the container has it already) for each device, or CdiError with all obstacles."""
     here, there = host.interfaces(), container.interfaces()
     findings: list[Finding] = []
     moves = []
@@ -123,7 +123,7 @@ def _check(devices: dict[str, str], host: Namespace, container: Namespace) -> li
 
 
 def _mark(interface: Interface, tag: str, host: Namespace) -> None:
-    """Tag an interface of the host. A tag that another one kept from a loan that never ended properly goes."""
+    """Tag an interface of the host. The same tag of another interface, from a loan that never ended, is removed."""
     if tag in interface.altnames:
         return
     for other in host.interfaces():
@@ -134,7 +134,7 @@ def _mark(interface: Interface, tag: str, host: Namespace) -> None:
 
 def _lend(loan: Loan, interface: Interface, target: str, host: Namespace, container: Namespace) -> None:
     _mark(interface, TAG + loan.host, host)
-    if target in loan.altnames:  # the kernel takes it for a name that somebody else has
+    if target in loan.altnames:  # for the kernel the name would be taken by an interface
         host.remove_name(interface.index, target)
     try:
         host.move(interface.index, container, target)
@@ -156,14 +156,14 @@ def _lend(loan: Loan, interface: Interface, target: str, host: Namespace, contai
 
 
 def _name_again(loans: list[Loan], container: Namespace) -> None:
-    """The names of the host as alternative names: last, since what the container asked for comes first."""
+    """Add the host's names as alternative names: last, since the requested names take precedence."""
     for loan in loans:
         if _named(container.interfaces(), loan.name) is None:
             container.add_name(loan.index, loan.name)
 
 
 def _complete(loans: list[Loan], moved: Interface, container: Namespace) -> None:
-    """Addresses and state, for an interface that is in the container: also where an earlier attach was cut short."""
+    """Set addresses and state of an interface in the container, also after an interrupted attach."""
     for loan in loans:
         for address in loan.addresses:
             try:
@@ -182,15 +182,15 @@ def _complete(loans: list[Loan], moved: Interface, container: Namespace) -> None
 
 
 def detach(devices: dict[str, str], host: Namespace, container: Namespace | None, loans: list[Loan]) -> list[Finding]:
-    """Give the host its interfaces back, with the name, the addresses and the state that they had.
+    """Return interfaces to the host, with their former names, addresses and states.
 
     Arguments:
         devices: name on the host -> name in the container.
         host: the namespace of this process.
-        container: the container's namespace when it has outlived the container, else None.
-        loans: what was lent; a device without a loan never left the host, or has come back.
+        container: the container's namespace if it still exists, else None.
+        loans: the lent interfaces; a device without a loan never left the host, or has come back.
     Returns:
-        what is not as it was.
+        findings about everything that could not be restored.
     """
     findings: list[Finding] = []
     until = time.monotonic() + _RETURN_WAIT
@@ -213,20 +213,20 @@ def detach(devices: dict[str, str], host: Namespace, container: Namespace | None
 
 
 def _fetch(loan: Loan, host: Namespace, container: Namespace, findings: list[Finding]) -> bool:
-    """Get an interface out of the container's namespace. False when it is neither there nor on the host."""
+    """Move an interface out of the container's namespace. False when it is neither there nor on the host."""
     tag = TAG + loan.host
     borrowed = _named(container.interfaces(), tag)
     if borrowed and _is(loan, borrowed) and loan.index in {0, borrowed.index}:
         try:
             for name in borrowed.altnames:
-                if name != tag:  # the container may have made them; those of the host are made again
+                if name != tag:  # perhaps added by the container; the host's names are added again
                     container.remove_name(borrowed.index, name)
             try:
                 container.move(borrowed.index, host, loan.name)
             except NetlinkError as error:
                 if error.code != errno.EEXIST:
                     raise
-                if _named(container.interfaces(), tag):  # its name there is taken here, too: as the kernel would do
+                if _named(container.interfaces(), tag):  # the host has that name already: named as by the kernel
                     container.move(borrowed.index, host, "dev%d")
         except NetlinkError as error:
             text = f"{loan.host} stays in the container's network: {why(error.code)}"
@@ -240,7 +240,7 @@ def _fetch(loan: Loan, host: Namespace, container: Namespace, findings: list[Fin
 
 
 def _returned(loan: Loan, host: Namespace, until: float) -> Interface | None:
-    """The interface among the host's, by its tag, else by what it is; hardware is waited for."""
+    """The interface among the host's, by its tag, else by its identity; waits for hardware."""
     while True:
         here = [interface for interface in host.interfaces() if _is(loan, interface)]
         same = [interface for interface in here if any(loan.identity)]
@@ -251,14 +251,14 @@ def _returned(loan: Loan, host: Namespace, until: float) -> Interface | None:
 
 
 def _settle(loan: Loan, interface: Interface, host: Namespace, findings: list[Finding]) -> None:
-    """Names, addresses and state as they were before the loan. What cannot be so becomes a finding."""
+    """Restore names, addresses and state. Failures become findings."""
 
     def attempt(what: str, function: Callable[..., None], *arguments: object) -> bool:
         try:
             function(*arguments)
         except NetlinkError as error:
             if error.code == errno.EEXIST and function == host.add_name:
-                return True  # somebody else has the name now, and it was only one of several
+                return True  # another interface has the name now, and this has others
             text = f"{loan.host} is back as {interface.name}, but {what}: {why(error.code)}"
             findings.append(Finding("NETDEV_LOST", text))
             return False
@@ -283,7 +283,7 @@ def _settle(loan: Loan, interface: Interface, host: Namespace, findings: list[Fi
 
 @contextmanager
 def _alone(host: Namespace) -> Iterator[None]:
-    """One hook at a time changes the interfaces of a host: the lock lies on its namespace file and leaves no trace."""
+    """Only one hook at a time changes the host's interfaces: a lock on its namespace, which leaves no trace."""
     fcntl.flock(host.fd, fcntl.LOCK_EX)
     try:
         yield

@@ -1,12 +1,12 @@
-"""What the host lent to a container, written down beside the bundle's config.json.
+"""The record of interfaces that the host lent to a container, beside the bundle's config.json.
 
-The poststop hook needs it: which interface it was (a container with CAP_NET_ADMIN can rename interfaces and give them
-alternative names, so a name alone proves nothing), whether it comes back at all, and how the host had configured it.
-The record is made before the interface moves and lives as long as the loan; the bundle belongs to the runtime's user.
+The poststop hook needs it: the identity of the interface (a container with CAP_NET_ADMIN can rename interfaces and give
+them alternative names, so a name proves nothing), whether it comes back, and how the host had configured it. The record
+is written before the interface moves, and removed at the end of the loan; the bundle belongs to the runtime's user.
 
-It is written in place through a descriptor that was opened while the process still had all its privileges: a bundle
-whose owner is another uid (user namespaces) could not be written later. So each state of it is a line of JSON that is
-appended, and the last whole line counts: where a disk is full, the line before says what was lent so far.
+It is written through a descriptor that was opened while the process still had all its privileges: a bundle whose owner
+is another uid (user namespaces) could not be written later. So each state is appended as a line of JSON, and the last
+whole line counts: when a disk is full, the line before has the loans so far.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _CAP = 1 << 20
 
 
 class Loan:
-    """One interface on loan.
+    """An interface on loan.
 
     Attributes:
-        host: the name by which it was asked for.
-        name, altnames, kind, identity, up: as in shim.hooks.interfaces.Interface, before it was touched.
-        addresses: what Namespace.addresses gave then.
-        index: its number in the container, 0 until it is there.
+        host: the requested name.
+        name, altnames, kind, identity, up: as in shim.hooks.interfaces.Interface, before it was changed.
+        addresses: of Namespace.addresses at that time.
+        index: its number in the container, 0 before it has moved.
     """
 
     __slots__ = ("addresses", "altnames", "host", "identity", "index", "kind", "name", "up")
@@ -56,16 +56,16 @@ class Loan:
 
     @property
     def comes_back(self) -> bool:
-        """Whether the kernel hands it to the initial namespace when the container's private one ends.
+        """Whether the kernel moves it to the initial namespace when the container's private namespace ends.
 
-        That is what it does with hardware, which has no rtnl kind, and with the drivers that ask for it
-        (netns_refund in their rtnl_link_ops); all others are destroyed.
+        It does so with hardware, which has no rtnl kind, and with interfaces of drivers with netns_refund in their
+        rtnl_link_ops; all others are destroyed.
         """
         return self.kind in {"", "can", "ipoib"}
 
 
 class Record:
-    """The record of one container.
+    """The record of a container.
 
     Arguments:
         bundle: the bundle's directory.
@@ -77,14 +77,14 @@ class Record:
         self._fd = -1
 
     def create(self) -> None:
-        """Open the record for writing. What it holds stays until `write`. Raises OSError."""
+        """Open the record for writing. Its content stays until `write`. Raises OSError."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         self._fd = os.open(self.path, flags, 0o600)
         if not self._is_ours():
             raise OSError("it is not a file of ours")
 
     def take(self) -> list[Loan]:
-        """Read the record and remove it: the loans, [] when there is none or it is not whole."""
+        """Read the record and remove it: the loans, [] when it is missing or incomplete."""
         try:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:
@@ -99,7 +99,7 @@ class Record:
         return loans
 
     def read(self) -> list[Loan]:
-        """The loans that the opened record holds, [] when it is empty, not whole or somebody else's."""
+        """The loans of the opened record, [] when it is empty, incomplete or another user's."""
         if not self._is_ours():
             return []
         try:
@@ -112,11 +112,11 @@ class Record:
                 document = fastjson.loads(line.decode())
                 return [Loan(**members) for members in document["loans"]] if document["format"] == _FORMAT else []
             except (ValueError, LookupError, TypeError):
-                continue  # cut off, or the end of a line that is
+                continue  # an incomplete line, or the end of such a line
         return []
 
     def write(self, loans: list[Loan]) -> None:
-        """Append the loans as they are now. Raises OSError; then what was written before still counts."""
+        """Append the present state of the loans. Raises OSError; then the former state still counts."""
         members = [{name: getattr(loan, name) for name in Loan.__slots__} for loan in loans]
         text = fastjson.dumps({"format": _FORMAT, "loans": members}).encode()
         end = os.fstat(self._fd).st_size
@@ -126,7 +126,7 @@ class Record:
             view, end = view[written:], end + written
 
     def close(self) -> None:
-        """Close the record; without a loan in it it goes. Where the directory can no longer be written, it stays."""
+        """Close the record, and remove it if it has no loan. It stays if the directory can no longer be written."""
         if not self.read():
             try:
                 os.unlink(self.path)

@@ -1,15 +1,16 @@
-"""The netDevices hook: an interface of the host goes into a container and comes back (CDI 1.1.0, netDevices).
+"""The netDevices hook: moves interfaces of the host into a container and back (CDI 1.1.0, netDevices).
 
     shim hook netdevices attach HOST:NAME…                   createRuntime, or prestart
     shim hook netdevices detach [--netns=PATH] HOST:NAME…    poststop
 
 For low-level runtimes that ignore `linux.netDevices`; shim.create.netdevices writes the entries. The semantics are
-those of the OCI runtime specification 1.3 (config-linux.md, "Network Devices"), so that a spec means the same under
-every runtime: permanent addresses of global scope go with the interface, it is set up, a name that the container has
-already is an error. Of the routes exactly those come along that the kernel makes for these addresses: the specification
-leaves routing to the owner of the namespace, and a default route of the host would take the container's network away.
+those of the OCI runtime specification 1.3 (config-linux.md, "Network Devices"), so that a spec has the same effect
+under every runtime: permanent addresses of global scope move with the interface, it is set up, a name that the
+container has already is an error. Only the routes that the kernel adds for these addresses come along: the
+specification leaves routing to the owner of the namespace, and a default route of the host would cut off the
+container's network.
 
-The only hook in Python; 110 ms of its time is the import of pyroute2, paid by containers with netDevices alone.
+The only hook in Python; 110 ms of its time is the import of pyroute2, only for containers with netDevices.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def main(words: list[str]) -> NoReturn:
     Arguments:
         words: what follows `shim hook netdevices`.
     """
-    os.environ.clear()  # it may be the image's
+    os.environ.clear()  # it may come from the image
     try:
         for finding in run(words):
             _tell(finding)
@@ -50,7 +51,7 @@ def main(words: list[str]) -> NoReturn:
         for finding in error.findings:
             _tell(finding)
         sys.exit(1)
-    except Exception as error:  # whatever it is: the runtime shows stderr, a traceback helps nobody there
+    except Exception as error:  # any error: the runtime shows stderr, where a traceback would not help
         number = getattr(error, "code", None)  # of pyroute2's NetlinkError, which may not be loaded yet
         cause = OSError(number, "") if isinstance(number, int) else error
         _tell(Finding("INTERNAL", f"netdevices hook: {unexpected(cause)}"))
@@ -59,12 +60,12 @@ def main(words: list[str]) -> NoReturn:
 
 
 def run(words: list[str]) -> list[Finding]:
-    """Do what the words say. Returns what did not go well although the work was done; raises CdiError."""
+    """Run the hook. Returns findings about parts that failed although the work was done; raises CdiError."""
     stage, path, devices = _parse(words)
     state = _state()
     if not identity.is_rootful():
         raise CdiError([Finding("NETDEV_ROOTLESS", "only root can give an interface of the host away")])
-    from shim.hooks import lending, loan  # late: pyroute2 is loaded when the environment is gone and the user is good
+    from shim.hooks import lending, loan  # late: pyroute2 is loaded after the environment is cleared
 
     record = loan.Record(state["bundle"], state["id"])
     own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -117,7 +118,7 @@ def _state() -> dict[str, str]:
 
 
 def _namespace(path: str, own: int) -> int:
-    """An open file of the container's network namespace, which must be another one than ours."""
+    """An open file of the container's network namespace, which must differ from ours."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -137,7 +138,7 @@ def _is_network(fd: int) -> bool:
 
 
 def _outlived(path: str, own: int) -> int | None:
-    """The same for poststop: a private namespace is gone, one with a path may be."""
+    """The same for poststop: None for a private namespace, which has ended, and for a path without a namespace."""
     try:
         return _namespace(path, own) if path else None
     except CdiError:
@@ -146,7 +147,7 @@ def _outlived(path: str, own: int) -> int | None:
 
 @contextmanager
 def _confined(own: int, target: int | None) -> Iterator[tuple[Namespace, Namespace | None]]:
-    """Give up every privilege but two, and open the namespaces for the time of the work."""
+    """Give up all privileges but two, and open the namespaces for the duration of the block."""
     import prctl  # late, like the next: see run
 
     from shim.hooks.interfaces import Namespace
