@@ -1,10 +1,10 @@
 """Engines: shim is registered as a runtime of containerd, CRI-O, docker and podman, verified, and removed again.
 
-One package an engine, with a subclass of `contract.Engine`: where its configuration is, what that means, which keys
-register a runtime, what is wrong with it. They describe edits as keys and values and write nothing. The rest is common
-to all; of `shim.create` it may import `record_files` and `record_reader`, which tell what a create left:
+Each engine is a package with a subclass of `contract.Engine`: where its configuration is, its meaning, the keys that
+register a runtime, and its faults. They describe edits as keys and values and write nothing. The rest is common to all
+engines; of `shim.create` it may import `record_files` and `record_reader`, which read the records of creates:
 
-    contract      what an engine must offer, and what it may
+    contract      the mandatory and optional methods of an engine
     table         the engines, one line each
     model         the values that the modules pass to each other
     texts         change single keys of a text and leave every other byte: TOML, JSON, templates of k3s
@@ -12,7 +12,7 @@ to all; of `shim.create` it may import `record_files` and `record_reader`, which
     configure     the recipe of configure
     remove        the recipe of remove
     refusals      what stops both before anything is written
-    undo_records  what configure did, with the bytes that were there before
+    undo_records  the changes of configure, with the former bytes
     transaction   files that are written together, and restored
     runtime_programs  programs of runtimes, as an engine looks for them
     verify        findings, from the files and from the running daemon

@@ -63,7 +63,7 @@ class Outcome:
 
     Attributes:
         location: where the configuration is.
-        before: path -> former bytes, for each file that changes; None for one that was missing.
+        before: path -> former bytes, for each file that changes; None for a file that was missing.
         after: path -> new bytes; None for a file that is removed.
         link: the low-level link that changes, "" when none does.
         linked: its former target.
@@ -104,7 +104,7 @@ def configure(host: Host, engine: Engine, options: Options) -> Outcome:
     location = engine.locate(host, options.config, options.drop_in)
     earlier = undo_records.find(host, location.engine, location.config, options.name)
     restored = transaction.restored(host, earlier) if earlier else {}
-    base = host.with_files(restored)  # as before the first configure, so that a second one has the same result
+    base = host.with_files(restored)  # as before the first configure, so that a second call has the same result
     registry = engine.read(base, location)
     choice = _choice(host, registry, options, earlier)
     if options.hook or not options.dry_run:  # else verify reports it below, beside the change
@@ -184,15 +184,15 @@ def _carry_out(
     used: set[str],
     options: Options,
 ) -> list[Finding]:
-    """Do it in memory, and if nothing stops it, do it. Returns what verify finds then."""
+    """Write everything in memory, and if nothing stops it, on disk. Returns the findings of verify about the result."""
     location = outcome.location
     earlier = undo_records.find(host, record.engine, record.config, record.name)
     links = {link.path: host.readlink(link.path) for link in earlier.links} if earlier else {}
 
-    def found(machine: Host) -> list[Finding]:
+    def verify_on(machine: Host) -> list[Finding]:
         return verify.findings(machine, engine, location, record.name)
 
-    before, trial = found(host), host.rehearsal()
+    before, trial = verify_on(host), host.rehearsal()
     if outcome.changed or _gives_back(earlier, record, used):
         transaction.commit(trial, record, contents, used)
         outcome.released = {
@@ -200,19 +200,21 @@ def _carry_out(
             for path, target in links.items()
             if path != record.link and trial.readlink(path) != target
         }
-    result = found(trial)
+    result = verify_on(trial)
     stopping = refusals.stopping(result, before)
     if stopping and not options.dry_run:
         raise CdiError(stopping)
     if outcome.changed and not stopping:
 
         def check() -> None:
-            if new := refusals.stopping(found(host), before):
+            if new := refusals.stopping(verify_on(host), before):
                 raise CdiError(new)
 
         transaction.commit(host, record, contents, used, check)
-        result = found(host)
-    return [one.as_warning() if one.level == ERROR and one not in stopping else one for one in result]
+        result = verify_on(host)
+    return [
+        finding.as_warning() if finding.level == ERROR and finding not in stopping else finding for finding in result
+    ]
 
 
 def _gives_back(earlier: Record | None, record: Record, used: set[str]) -> bool:
@@ -223,7 +225,7 @@ def _gives_back(earlier: Record | None, record: Record, used: set[str]) -> bool:
 def _notes(
     host: Host, engine: Engine, location: Location, registry: Registry, present: Registry, options: Options
 ) -> list[Finding]:
-    """What follows from it and people may not expect: ENGINE_ABSENT, RUNTIME_REPLACED."""
+    """Effects that people may not expect: ENGINE_ABSENT, RUNTIME_REPLACED."""
     notes = []
     if not location.program and not location.daemon and not options.config:
         text = f"{engine.name} is not installed here: there is no {engine.program}"
@@ -247,4 +249,4 @@ def _learn_abilities(host: Host, low_level: str) -> None:
         try:
             abilities.learn(low_level, abilities.RECORD)
         except OSError:
-            pass  # an ability that is not known is taken for missing
+            pass  # an unknown ability counts as missing

@@ -1,6 +1,6 @@
-"""What the package of an engine must offer, and what it may: the class Engine.
+"""The class Engine: the mandatory and optional methods of an engine's package.
 
-A new engine is one package with a subclass of it, and one line in shim.engines.table.
+A new engine is a package with a subclass of it, and a line in shim.engines.table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Engine(ABC):
-    """An engine. No method writes anything, and everything that a method knows of the machine comes from `host`.
+    """An engine. No method writes anything, and methods reach the machine only through `host`.
 
     The four abstract methods are what configure, verify and remove need. Each of the others is an ability that only
     some engines have; the default stands for an engine without it.
 
     Attributes:
-        name: by which it is chosen, and which messages and records have.
+        name: by which it is chosen; also in messages and records.
         program: the file name of its program or daemon.
         unread: why it may not find a runtime in a file that was named for it, a clause.
         has_hooks: whether `hook_edits` can register shim without a runtime.
@@ -35,7 +35,7 @@ class Engine(ABC):
         finds_runtimes_by_name: whether it looks for the program of a running container's runtime in its configuration
             at each call. The others keep the program with the container.
         end_containers: how people end its containers.
-        usual_files: in which its runtimes stand, as patterns (Host.glob).
+        usual_files: that register its runtimes, as patterns (Host.glob).
     """
 
     name: str
@@ -53,8 +53,8 @@ class Engine(ABC):
 
         Arguments:
             host: the machine.
-            config: the main file, when the user names one.
-            drop_in: the file for our keys, when the user names one.
+            config: the main file, if the user names it, else "".
+            drop_in: the file for our keys, if the user names it, else "".
         Raises:
             CdiError: the configuration is of a kind that cannot be changed here (a remedy names the way), or a file
                 that was named does not go with this engine.
@@ -93,7 +93,7 @@ class Engine(ABC):
         return runtime_programs.fault(host, location, runtime.path)
 
     def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
-        """What changed files come to, by the engine's own check of its configuration.
+        """The configuration of changed files, by the engine's own check.
 
         Arguments:
             host: the machine.

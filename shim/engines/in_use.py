@@ -1,4 +1,4 @@
-"""Which containers run under a launcher of shim, so that their exec, stop and delete need it.
+"""The containers that run under a launcher of shim, so that their exec, stop and delete need it.
 
 An engine calls the OCI runtime for as long as a container exists, and where it finds that runtime differs:
 
@@ -12,8 +12,8 @@ An engine calls the OCI runtime for as long as a container exists, and where it 
     none                the record of a create that injected, while the           the launcher, by a person
                         low-level runtime keeps the state of the container
 
-docker writes a script for a runtime with runtimeArgs; a script counts as the launcher that it names. The bundles are
-those of all shims: a container that ended without having been deleted needs the runtime once more.
+docker writes a script for a runtime with runtimeArgs; a script counts as the launcher that it names. The bundles of all
+shims count: a container that ended without having been deleted needs the runtime once more.
 
 Sources: containerd, core/runtime/v2/README.md and cmd/containerd-shim-runc-v2/runc/container.go (WriteRuntime);
 conmon(8); moby, daemon/runtime_unix.go (initRuntimes)
@@ -143,7 +143,7 @@ def of_records(host: Host) -> Iterator[Container]:
 
 
 def _is_seen(host: Host, path: str) -> bool:
-    """Whether something is there; False also in a directory that is closed to this user, such as root's /run/runc."""
+    """Whether a path exists; False also in a directory that is closed to this user, such as root's /run/runc."""
     try:
         return host.exists(path)
     except OSError:

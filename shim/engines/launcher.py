@@ -1,8 +1,8 @@
 """The launcher that an engine will start as root: where it is, who can change it, and which runtime it executes.
 
-The low-level runtime is the one that the engine uses now. The launcher reads it from a link, /etc/shim/low-level/NAME,
-where NAME is the last part of the path by which the engine starts it (native/lowlevel.c); so two engines with different
-runtimes need two such paths: `shim` and a link to it, `shim-crun`, which `make install` made.
+The low-level runtime is that of the engine's present configuration. The launcher reads it from a link,
+/etc/shim/low-level/NAME, where NAME is the last part of the path by which the engine starts it (native/lowlevel.c); so
+two engines with different runtimes need two such paths: `shim` and a link to it, `shim-crun`, from `make install`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
         interpreter = str(directory_of_it / "python3")
         modules = str(next(iter(directory_of_it.parent.glob("lib/python3*/site-packages")), ""))
     else:
-        return  # a script or another wrapper: what it starts cannot be determined
+        return  # a script or another wrapper: the program that it starts cannot be determined
     yield "the interpreter", interpreter
     yield "the module directory", modules
     for directory, directories, names in os.walk(modules):
@@ -197,9 +197,9 @@ def searched(host: Host, path: str, name: str = "") -> str:
 
     Arguments:
         host: the machine.
-        path: the launcher, which is never found.
+        path: the launcher, which the search skips.
         name: by which it would be started, the last part of its path when not given. With the name of a runtime, that
-            runtime is found.
+            runtime is searched.
     """
     root = "" if host.root == "/" else host.root
     environment = host.environment.get("PATH", "")

@@ -54,7 +54,7 @@ class Object:
         return Object(part if isinstance(part, dict) else {}, self.file, lines or {(): self.line()})
 
     def line(self, *path: str | int) -> int:
-        """The line of a value, or of the nearest one around it that is there."""
+        """The line of a value, or of the nearest existing value around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 0)
@@ -65,7 +65,7 @@ class Object:
 
 
 def read(text: str, file: str = "") -> list[Object]:
-    """The objects of a manifest, those in a List one by one. Empty documents are passed over.
+    """The objects of a manifest, also those in a List. Empty documents are skipped.
 
     Arguments:
         text: YAML, of which JSON is a part.

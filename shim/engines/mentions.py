@@ -1,4 +1,4 @@
-"""The lines in engines' files that name a launcher: an engine that reads one starts it for its next container.
+"""The lines in engines' files that name a launcher: an engine that reads such a line starts it for its next container.
 
 Files are read as text, line by line, so that a broken one counts as well. Looked at are the usual files of each engine,
 those that it reads on this machine, and those that `shim runtime configure` wrote, wherever they are.
@@ -47,18 +47,18 @@ def of(host: Host, launcher: str) -> list[Mention]:
         host: the machine.
         launcher: its path.
     """
-    found = []
+    lines = []
     for file in _files(host):
         try:
             data = host.read(file) or b""
         except CdiError:
-            continue  # no regular file, or not for us
+            continue  # not a regular file, or not readable
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
             if not line.lstrip().startswith("#"):
                 words = _PATH.findall(line.replace("\\/", "/"))  # JSON may write \/
                 if any(host.is_same_file(word, launcher) for word in words):
-                    found.append(Mention(file, number, line.strip()))
-    return found
+                    lines.append(Mention(file, number, line.strip()))
+    return lines
 
 
 def _files(host: Host) -> list[str]:

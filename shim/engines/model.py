@@ -27,7 +27,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Add:
-    """The list at this key gets these items as well; where there is none it is made."""
+    """Add these items to the list at this key, which is created if it is missing."""
 
     keys: Keys
     items: tuple[str, ...]
@@ -59,7 +59,7 @@ class NewRuntime:
         path: absolute path of the launcher.
         default: whether it becomes the engine's default runtime.
         cdi: whether the engine's own CDI support is switched on as well.
-        low_level: path of the runtime that the launcher executes; "" for the one that the engine uses now.
+        low_level: path of the runtime that the launcher executes; "" for that of the engine's present configuration.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Location:
         program: path of the engine's program, "" when it is not installed here.
         version: of that program, as numbers, () when unknown.
         daemon: the running process, None when there is none or the engine has none.
-        layout: "" for the ordinary one, else what else writes or confines these files: "k3s", "snap", "rootless", …
+        layout: "" for the usual layout, else what writes or confines these files: "k3s", "snap", "rootless", …
     """
 
     engine: str
@@ -98,7 +98,7 @@ class Runtime:
 
     Attributes:
         name: its name there.
-        path: its program, as written; "" when the engine looks for one by itself.
+        path: its program, as written; "" when the engine searches the program by itself.
         type: containerd's and CRI-O's runtime_type, "" when not given.
         systemd_cgroup: whether it is configured for systemd's cgroups; None when the configuration leaves it open.
         table: its whole entry in the configuration, as read.

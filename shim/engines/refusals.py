@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shim.engines.undo_records import Link, Record
     from shim.host.host import Host
 
-# Faults with which the engine does not start, or our registration has no effect, whoever made them
+# Faults with which the engine does not start, or our registration has no effect, old or new
 _USELESS = {
     *("ENGINE_CONFIG_UNREADABLE", "ENGINE_CONFIG_SYNTAX", "ENGINE_CONFIG_VERSION", "CRI_DISABLED", "CONFIG_FLAG"),
     *("HANDLER_MISSING", "RUNTIME_IGNORED", "LAUNCHER_UNTRUSTED", "LOWLEVEL_MISSING"),
@@ -33,15 +33,15 @@ _USELESS = {
 }
 
 
-def stopping(found: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
-    """The findings of a result with which it must not stay.
+def stopping(after: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
+    """The findings for which a result must be undone.
 
     Arguments:
-        found: of verify, about the result.
-        before: of verify, about what was there.
+        after: of verify, about the result.
+        before: of verify, about the former configuration.
     """
     known = {(finding.id, finding.text) for finding in before}
-    errors = [finding for finding in found if finding.level == ERROR]
+    errors = [finding for finding in after if finding.level == ERROR]
     return [
         error
         for error in errors

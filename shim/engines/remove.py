@@ -59,7 +59,7 @@ def remove(host: Host, engine: Engine, options: Options) -> Outcome:
 
 
 def _location(host: Host, engine: Engine, options: Options) -> Location:
-    """Where the runtime is registered. The file of a record counts: the engine may be gone, or its files broken."""
+    """Where the runtime is registered; by a record if it has one: the engine may be gone, or its files broken."""
     records = [
         record
         for record in undo_records.every(host)
@@ -90,7 +90,7 @@ def _restart(engine: Engine, location: Location, name: str) -> list[Finding]:
 
 
 def _without(host: Host, engine: Engine, location: Location, name: str) -> Mapping[str, bytes | None]:
-    """The files without a runtime of ours that no record is about."""
+    """The files without a runtime of ours that has no record."""
     registry = engine.read(host, location)
     runtime = registry.runtimes.get(name)
     if runtime is None or not launcher.is_launcher(host, runtime.path):

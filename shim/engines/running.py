@@ -1,8 +1,9 @@
-"""Containers that run now, by the config.json with which they were made. Only read; for counting, not for deciding.
+"""Running containers, by the config.json with which they were created. Only read; for counting, not for deciding.
 
 Each running container has a monitor. containerd and docker start a containerd-shim, whose working directory is the
-bundle of its first container; one serves a whole Pod, and the bundles of the others are beside that one. CRI-O
-and podman start conmon, whose command line names the bundle. So monitors lead to the bundles of any state directory.
+bundle of its first container; it serves a whole Pod, and the bundles of the Pod's other containers are beside that
+bundle. CRI-O and podman start conmon, whose command line names the bundle. So monitors lead to the bundles of any
+state directory.
 
 Sources: containerd, core/runtime/v2 (1.x: runtime/v2), Bundle; conmon(8)
 """
@@ -37,7 +38,7 @@ class Container:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of its process; of two entries of one name the last."""
+        """The variables of its process; of two entries of the same name the last."""
         process = self.config.get("process")
         entries = process.get("env") if isinstance(process, dict) else None
         pairs = (entry.partition("=") for entry in entries or () if isinstance(entry, str))

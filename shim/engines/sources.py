@@ -46,7 +46,7 @@ def settings_or_defaults(host: Host) -> Settings:
 
 
 def prefixes(host: Host) -> tuple[str, ...]:
-    """The beginnings of annotation keys that are requests."""
+    """The prefixes of annotation keys that are requests."""
     return settings_or_defaults(host).annotation_prefixes
 
 

@@ -1,8 +1,8 @@
-"""Layers: TOML files that an engine decodes one over the other, each into the result of those before it.
+"""Layers: TOML files that an engine decodes in order, each into the result of those before it.
 
 CRI-O and podman both do it with the same Go library, whose rules are these. A table of settings is merged key by key. A
-map (of runtimes by name) keeps its other entries, and an entry that comes again replaces the former one whole. A list
-replaces the former list. Keys of settings may be written in capitals or small letters. What is unknown is passed over
+map (of runtimes by name) keeps its other entries, and a repeated entry replaces the former entry as a whole. A list
+replaces the former list. Keys of settings may be written in capitals or small letters. Unknown keys are ignored
 without an error, and a value of another type stops the engine.
 
 Source: https://github.com/BurntSushi/toml, decode.go (unifyStruct, unifyMap, unifySlice)

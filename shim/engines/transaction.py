@@ -1,11 +1,11 @@
-"""Files that are written together, and restored: `remove` gives each file what `configure` found in it.
+"""Files that are written together, and restored: `remove` gives each file its content before `configure`.
 
 A record (shim.engines.undo_records) with the old bytes is written before the first file is changed, so that a crash
 leaves a way back. Each file is replaced as a whole (shim.base.files); when one of them cannot be written, those before
 it are restored.
 
-A file that still has the bytes that configure wrote gets its old bytes. One that was changed since keeps that change:
-only our keys are removed (shim.engines.texts.editing.revert).
+A file that still has the bytes that configure wrote gets its old bytes. A file that was changed since keeps these
+changes: only our keys are removed (shim.engines.texts.editing.revert).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def commit(
 
 
 def restored(host: Host, record: Record) -> dict[str, bytes | None]:
-    """The content of each file of a record without what configure did.
+    """The content of each file of a record without the changes of configure.
 
     Raises:
         CdiError: ENGINE_CONFIG_SYNTAX or ENGINE_CONFIG_SHAPE, for a file that was changed since and cannot be read.
@@ -95,7 +95,7 @@ def restored(host: Host, record: Record) -> dict[str, bytes | None]:
 
 
 def without(file: File, now: bytes | None) -> bytes | None:
-    """The content of a file without what configure did to it.
+    """The content of a file without the changes of configure.
 
     Arguments:
         file: the file in a record.
@@ -158,7 +158,7 @@ def _release(host: Host, record: Record, link: Link, used: Collection[str]) -> b
             save(host, others[0])
         return True
     if host.readlink(link.path) != link.target:
-        return True  # another one's by now
+        return True  # another registration has changed it since
     if link.path in used:
         return False
     point(host, link.path, link.former)
@@ -173,11 +173,11 @@ def _hand_over(record: Record, link: Link) -> None:
 
 
 def _update_later_records(host: Host, record: Record, path: str, old: bytes | None, new: bytes | None) -> None:
-    """Take what a record did to a file out of the former contents that later records hold.
+    """Remove the changes of a record to a file from the former contents in later records.
 
     Arguments:
         host: the machine.
-        record: the one that is undone.
+        record: which is undone.
         path: the file.
         old, new: its content before and after.
     """
@@ -237,7 +237,7 @@ def point(host: Host, link: str, target: str | None) -> None:
 
 
 def _missing_directories(host: Host, paths: Iterable[str]) -> list[str]:
-    """The directories that have to be made for paths, each behind its parent."""
+    """The missing directories of paths, each after its parent."""
     directories: list[str] = []
     for path in paths:
         directory = parent(path)
@@ -250,7 +250,7 @@ def _missing_directories(host: Host, paths: Iterable[str]) -> list[str]:
 
 
 def _remove_directories(host: Host, directories: list[str]) -> list[str]:
-    """Remove directories that were made, if they are empty. Returns those that are still there."""
+    """Remove directories, if they are empty. Returns those that still exist."""
     if host.is_rehearsal:
         return []
     for path in reversed(directories):

@@ -1,4 +1,4 @@
-"""Records of what configure did, one for each runtime name in each engine's configuration, so that it can be undone.
+"""Records of the changes of configure, for each runtime name in each engine's configuration, to undo them.
 
 DIRECTORY/KEY.json      what was done (Record)
 DIRECTORY/KEY.N         the former bytes of its N-th file; 0600, whatever the mode of the file itself was
@@ -36,7 +36,7 @@ class File:
 
     Attributes:
         path: the file.
-        edits: that were made in it.
+        edits: applied to it.
         before: its former bytes, None when it was missing.
         after: digest of the bytes that were written.
     """
@@ -80,7 +80,7 @@ class Record:
         low_level: the target that `link` was given.
         link: the low-level link, "" when none was needed.
         linked: the former target of that link, None when it was missing.
-        made: directories that were made for its files and its link.
+        made: directories that were created for its files and its link.
         kept: low-level links that no configuration needs any more, and containers do.
         time: of configure, in nanoseconds since 1970.
         files: in the order in which they were written.
@@ -106,7 +106,7 @@ class Record:
 
     @property
     def links(self) -> list[Link]:
-        """Every link of the record, those that are only kept included."""
+        """All links of the record, also those that are only kept."""
         own = [Link(self.link, self.low_level, self.linked)] if self.link else []
         return [*own, *self.kept]
 
@@ -116,7 +116,7 @@ class Record:
         return bool(self.files)
 
     def file(self, path: str) -> File | None:
-        """A file of the record, None for one that it does not have."""
+        """A file of the record, None if the record does not have it."""
         return next((file for file in self.files if file.path == path), None)
 
 
@@ -132,7 +132,7 @@ def every(host: Host) -> list[Record]:
     """Every record of this user, in the order of their names.
 
     Raises:
-        CdiError: CONFIG_BACKUP, for one that is damaged, and where others can write to the directory.
+        CdiError: CONFIG_BACKUP, for a damaged record, and where others can write to the directory.
     """
     _check(host)
     return [_load(host, path) for path in host.glob(f"{directory()}/*.json")]
@@ -146,14 +146,14 @@ def find(host: Host, engine: str, config: str, name: str) -> Record | None:
 
 
 def named_files(host: Host) -> Iterator[str]:
-    """The files that records name, without a look at whether these are whole."""
+    """The files that records name; the records are not checked."""
     for path in host.glob(f"{directory()}/*.json"):
-        with contextlib.suppress(CdiError, ValueError, LookupError, TypeError):  # damaged: it names nothing
+        with contextlib.suppress(CdiError, ValueError, LookupError, TypeError):  # damaged
             yield from [str(file["path"]) for file in json.loads(host.read(path) or b"")["files"]]
 
 
 def digest(data: bytes | None) -> str:
-    """The digest of a file's bytes as records hold it; "" for one that is missing."""
+    """The digest of a file's bytes, as in records; "" for a missing file."""
     return hashlib.sha256(data).hexdigest() if data is not None else ""
 
 

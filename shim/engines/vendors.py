@@ -1,4 +1,4 @@
-"""Runtimes of vendors in front of runc: which programs they are, and what their configuration lets ask.
+"""Runtimes of vendors in front of runc: their programs, and the requests that their configuration allows.
 
 They give devices to containers that ask in the vendor's way, and then execute a low-level runtime. shim replaces such a
 program and executes the same low-level runtime; so a container that asked the vendor's program has to ask shim.
@@ -44,10 +44,10 @@ class Policy:
 
     Attributes:
         variables: names of the variables that ask.
-        preferred: variables that ask in the place of those, where a container has one.
+        preferred: variables that ask instead of those, if a container has any of them.
         environment: OFF, PRIVILEGED or ANY: the containers whose variables count.
         mounts: the same for the mounts below shim.config.settings.MOUNTS_BELOW.
-        prefixes: annotation keys that begin with one of these are requests.
+        prefixes: annotation keys that begin with any of these are requests.
         takes_old_images: whether images with CUDA_VERSION, but neither of the variables that came later, ask for all.
         file: its configuration, "" when it has none.
         lines: member of this class -> the line of `file` that sets it, from 1; those that are set.

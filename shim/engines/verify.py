@@ -1,6 +1,6 @@
 """Whether a registered runtime will work: findings, from the files, from the machine and from the daemon.
 
-Here is what all engines have in common; the faults of one engine are found by `Engine.faults`.
+This module has the checks that all engines have in common; `Engine.faults` has those of an engine.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _runtimes(host: Host, engine: Engine, location: Location, registry: Registry
 
 
 def _is_hooked(host: Host, registry: Registry, name: str) -> bool:
-    """Whether a hook is what configure registered under this name; a hook that was made by hand has no name."""
+    """Whether a hook is what configure registered under this name; a hook that was written by hand has no name."""
     names = [record.name for record in undo_records.every(host) if record.file(registry.hook)]
     return bool(registry.hook) and (not names or name in names)
 
@@ -126,7 +126,7 @@ def _restart(host: Host, engine: Engine, location: Location, daemon: Daemon, reg
     if differences is not None:
         yield from differences
         return
-    # right after a restart the process before may still be there: of two with one command line the younger reads next
+    # right after a restart the old process may still exist: of two with the same command line the younger counts
     same = [other for other in host.daemons(engine.program) if (other.argv, other.user) == (daemon.argv, daemon.user)]
     daemon = same[-1] if same else daemon
     newer = [path for path in registry.files if host.modified(path) > daemon.started + _TICK]

@@ -1,7 +1,7 @@
 """containerd: a runtime is a table of its CRI plugin; where that table goes depends on how the daemon merges files.
 
 * containerd 1.x takes a plugin's whole table from one file. Our table goes into that file: the main one, or the
-  imported one that holds the CRI section now. A list of runtimes replaces the built-in one there, so `runc` is written
+  imported file that has the CRI section now. A list of runtimes replaces the built-in list there, so `runc` is written
   as well when the file registers no runtime at all.
 * containerd 2.x merges key by key. Our keys go into a file of their own, of the same version as the rest, in a
   directory that is imported. From 2.2 on `containerd config default` prints an import of conf.d, but the daemon imports
@@ -268,7 +268,7 @@ def _in_file(host: Host, location: Location, merged: Merged, path: str, steps: l
 
 
 def _imports(host: Host, location: Location, merged: Merged, path: str) -> list[Edit]:
-    """What makes the main file import another one: nothing, when some file does already."""
+    """The edit by which the main file imports another file; none, when a file does already."""
     imports = [pattern for file in merged.files for pattern in config_files.patterns(file, location)]
     if location.layout == "k0s" or any(config_files.covers(pattern, path) for pattern in imports):
         return []

@@ -1,13 +1,13 @@
 """containerd's configuration files: what they import, and the configuration that they make together.
 
-Files are read breadth first from the main one, each path once; a later file wins. What that means changed:
+Files are read breadth first from the main file, each path once; a later file takes precedence. The rules changed:
 
-* containerd 1.x takes the *whole table* of a plugin from the last file that has one. A drop-in with one runtime in it
+* containerd 1.x takes the *whole table* of a plugin from the last file that has it. A drop-in with a single runtime
   removes all others.
 * containerd 2.x merges tables key by key; a list is a value like any other.
 
 The names of plugins changed with the version that a file states. 1.x expects one version in all files, the last that is
-stated. 2.0 to 2.2 do so, too, and rewrite the names afterwards, except for version 1, whose CRI tables they drop. From
+stated. 2.0 to 2.2 do so, too, and rename them afterwards, except for version 1, whose CRI tables they drop. From
 2.3 on each file is rewritten before it is merged. So for 2.x `Merged.document` always has the names of version 3. All
 of this was measured with `containerd config dump` of 1.6.20, 1.7.24 and 2.1.9.
 
@@ -88,7 +88,7 @@ class Merged:
 
     @property
     def ours(self) -> str:
-        """The name that it must have in our keys: runtimes under the new name hide those under the old one."""
+        """The name that it must have in our keys: runtimes under the new name hide those under the old name."""
         newer = any(table_at(file.plugin(CRI[3]), ("containerd", "runtimes")) for file in self.files)
         return CRI[3] if self.modern and newer else cri(self.version)
 
@@ -163,7 +163,7 @@ def patterns(file: File, location: Location) -> list[str]:
 
 
 def matches(host: Host, pattern: str) -> list[str]:
-    """The files that a pattern of `patterns` stands for; a path without * stands for itself, also a missing one."""
+    """The files that a pattern of `patterns` stands for; a path without * stands for itself, also if it is missing."""
     return host.glob(pattern) if "*" in pattern else [pattern]
 
 
@@ -175,7 +175,7 @@ def covers(pattern: str, path: str) -> bool:
 
 
 def join(documents: Iterable[Table], modern: bool) -> Table:
-    """Documents merged into one, as containerd 2.x (modern) or 1.x does."""
+    """Documents merged as by containerd 2.x (modern) or 1.x."""
     result: Table = {}
     for document in documents:
         for key, value in copy.deepcopy(document).items():
@@ -190,7 +190,7 @@ def join(documents: Iterable[Table], modern: bool) -> Table:
 
 
 def overlay(below: Table, above: Table, deep: bool = True) -> None:
-    """Put the keys of a table over those of another, in place; tables inside are merged when `deep`."""
+    """Update a table with the keys of another; tables inside are merged when `deep`."""
     for key, value in above.items():
         old = below.get(key)
         if deep and isinstance(value, dict) and isinstance(old, dict):
@@ -200,7 +200,7 @@ def overlay(below: Table, above: Table, deep: bool = True) -> None:
 
 
 def _added_later(host: Host, location: Location, version: int) -> list[File]:
-    """Files that a distribution will add to the one that it writes, at its next start; a template has its version."""
+    """Files that a distribution will add to the file that it writes, at its next start; a template has its version."""
     if location.layout == "k0s":
         paths = host.glob("/etc/k0s/containerd.d/*.toml")
         return [file for file in (file_at(host, path) for path in paths) if file]
@@ -261,7 +261,8 @@ def _modern_document(files: list[File], version: int, program: tuple[int, ...]) 
 def _renamed(document: Table, old: int, new: int) -> Table:
     """A document in which the CRI plugin has the name of another version.
 
-    Where it has both names, a key under the new one wins; so does one in `containerd`, `runtimes` as a whole.
+    If it has both names, a key under the new name takes precedence; so does a key in `containerd`, `runtimes` as a
+    whole.
     """
     plugins = dict(table_at(document, ("plugins",)))
     if not isinstance(plugins.get(CRI[old]), dict):

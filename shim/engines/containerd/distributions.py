@@ -66,7 +66,7 @@ def is_template(location: Location) -> bool:
 
 
 def default_file(host: Host) -> str:
-    """The configuration file of a containerd that does not run: the ordinary one, else that of a distribution."""
+    """The configuration file of a containerd that does not run: the usual file, else that of a distribution."""
     return next((path for path in (ORDINARY, *_ELSEWHERE) if host.exists(path)), ORDINARY)
 
 

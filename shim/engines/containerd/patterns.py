@@ -1,7 +1,7 @@
 """Patterns of `pod_annotations` and `container_annotations`: which annotation keys containerd passes on.
 
 containerd compares each pattern with the whole key by Go's path.Match, in all releases: `*` and `?` do not match a
-slash, a class in brackets does, a backslash makes the character behind it a plain one, and a malformed pattern matches
+slash, a class in brackets does, a backslash makes the character behind it literal, and a malformed pattern matches
 nothing. So `*` passes no key of CDI on, while `*/*` does, and so does `cdi.*/gpu`.
 
 Sources: containerd, internal/cri/util/util.go (GetPassthroughAnnotations; 1.x: pkg/cri/server/helpers.go);
@@ -30,7 +30,7 @@ def can_match(pattern: str, prefix: str) -> bool:
         prefix: of keys that ask for devices, such as "cdi.k8s.io/".
     """
     terms = _terms(pattern)
-    # whatever is left of the pattern behind the prefix, the rest of a key can be chosen to match it
+    # for any rest of the pattern behind the prefix, the rest of a key can be chosen to match it
     return terms is not None and bool(_positions(terms, prefix))
 
 
@@ -46,7 +46,7 @@ def of_prefix(prefix: str) -> dict[str, str]:
 
 
 def _positions(terms: list[object], text: str) -> set[int]:
-    """How many terms can be used up by a text: every possibility, none where the text does not match."""
+    """The numbers of terms that a text can match: every possibility, none where the text does not match."""
     here = _behind_stars(terms, {0})
     for letter in text:
         after = set()
@@ -61,7 +61,7 @@ def _positions(terms: list[object], text: str) -> set[int]:
 
 
 def _behind_stars(terms: list[object], positions: set[int]) -> set[int]:
-    """These positions, and those that are reached as a `*` matches nothing."""
+    """These positions, and those after a `*` that matches the empty text."""
     reached = set(positions)
     for position in positions:
         while position < len(terms) and terms[position] is _STAR:
@@ -71,7 +71,7 @@ def _behind_stars(terms: list[object], positions: set[int]) -> set[int]:
 
 
 def _terms(pattern: str) -> list[object] | None:
-    """The parts of a pattern: _STAR, or what decides about one letter. None for a malformed pattern."""
+    """The parts of a pattern: _STAR, or a test of a letter. None for a malformed pattern."""
     terms: list[object] = []
     rest = pattern
     while rest:
@@ -100,7 +100,7 @@ def _equal(wanted: str) -> _Matcher:
 
 
 def _class(rest: str) -> tuple[_Matcher, str] | None:
-    """A class, whose opening bracket is gone already, and what follows it. None for a malformed one."""
+    """A class, whose opening bracket was consumed, and the rest of the pattern. None for a malformed class."""
     negated = rest.startswith("^")
     rest = rest.removeprefix("^")
     ranges: list[tuple[str, str]] = []
@@ -116,7 +116,7 @@ def _class(rest: str) -> tuple[_Matcher, str] | None:
 
 
 def _letter(rest: str) -> tuple[str, str]:
-    """A letter of a class and what follows it, which cannot be nothing; "" where there is none."""
+    """A letter of a class and the rest, which cannot be empty; "" when there is no letter."""
     escaped = rest.startswith("\\")
     rest = rest.removeprefix("\\")
     if len(rest) < 2 or (not escaped and rest[0] in "-]"):

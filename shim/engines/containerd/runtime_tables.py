@@ -1,11 +1,11 @@
-"""Runtimes in containerd's configuration: what their tables say, and the table of a new one.
+"""Runtimes in containerd's configuration: the meaning of their tables, and the table of a new runtime.
 
-A new runtime behaves as the engine's present one does, so it gets the options of that: of the default runtime, else of
-runc, else of crun. Not copied are the program and the two lists of annotations: `container_annotations` lets through
-what asks for devices, `pod_annotations` would let through what a Pod's author wrote (annotation_lists).
+A new runtime must behave as the engine's present runtime, so it gets its options: of the default runtime, else of runc,
+else of crun. Not copied are the program and the two lists of annotations: `container_annotations` passes on requests
+for devices, `pod_annotations` would pass on annotations of a Pod's author (annotation_lists).
 
-Options belong to a runtime type. shim stands in front of a low-level runtime, so the type is always that of runc, also
-where the present one is of containerd's first kind (io.containerd.runtime.v1.linux), which had its settings elsewhere:
+Options belong to a runtime type. shim executes a low-level runtime, so its type is always that of runc, also where the
+present runtime is of containerd's first type (io.containerd.runtime.v1.linux), which had its settings elsewhere:
 `systemd_cgroup` of the CRI plugin, `runtime_engine`, and a plugin of its own.
 
 Sources: containerd, docs/cri/config.md; internal/cri/config/config.go (1.x: pkg/cri/config/config.go);
@@ -83,12 +83,12 @@ def registry(host: Host, location: Location, merged: Merged) -> Registry:
 
 
 def has_cdi(location: Location) -> bool:
-    """Whether this containerd has CDI support of its own, on or off; one of unknown version is taken for one."""
+    """Whether this containerd has CDI support of its own, on or off; True for an unknown version."""
     return not () < location.version < (1, 7)
 
 
 def source(present: Registry) -> Runtime | None:
-    """The runtime whose options a new one gets; itself, where it is the default already."""
+    """The runtime whose options a new runtime gets; itself, where it is the default already."""
     names = (present.default, "runc", "crun")
     candidates = (present.runtimes[name] for name in names if name in present.runtimes)
     return next((runtime for runtime in candidates if runtime.type in {*TYPES, _FIRST_TYPE, ""}), None)
@@ -185,7 +185,7 @@ def _text(value: Value) -> str:
 
 
 def _boolean(value: Value) -> bool | None:
-    """A boolean, also one in quotes."""
+    """A boolean, also in quotes."""
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.lower())
     return value if isinstance(value, bool) else None

@@ -1,7 +1,7 @@
 """docker: one file, daemon.json, of which single keys change.
 
 dockerd reads one file and has no drop-ins. Which file it is depends on how it was installed: the system's, the snap's,
-that of a user (rootless), or another one that its command line names. Annotations reach config.json as they are, from
+that of a user (rootless), or another file that its command line names. Annotations reach config.json unchanged, from
 `docker run --annotation` and from compose's `annotations` (docker 24). Labels never reach it.
 
 Sources: https://docs.docker.com/reference/cli/dockerd/ (daemon configuration file, configuration reload); moby,
@@ -50,7 +50,7 @@ class Docker(Engine):
     usual_files = (_CONFIG, _SNAP)
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
-        """Find the daemon.json of the running dockerd, of the unit that would start it, or the usual one.
+        """Find the daemon.json of the running dockerd, of the unit that would start it, or the usual file.
 
         Arguments: as of `Engine.locate`; docker has no drop-ins.
         Raises:
@@ -200,7 +200,7 @@ def _is_desktop(host: Host, program: str) -> bool:
 
 
 def _default_config(host: Host, program: str) -> str:
-    """The file that a dockerd would read which does not run."""
+    """The file that dockerd would read if it were started."""
     options = [flag.value for flag in command_line.of_units(host, is_own=bool(host.user)) if flag.name == "config-file"]
     if options and options[-1].startswith("/"):
         return options[-1]

@@ -1,4 +1,4 @@
-"""The options of dockerd: of the running process, and of the unit that will start the next one.
+"""The options of dockerd: of the running process, and of the unit that will start it next.
 
 A key that is in daemon.json and on the command line keeps dockerd from starting, whatever the values are; only
 `runtimes` and --add-runtime are merged, and then the file's entry takes precedence.
@@ -124,7 +124,7 @@ def of_units(host: Host, *, is_own: bool = False) -> list[Flag]:
 
 
 def _unit_files(host: Host, *, is_own: bool) -> list[str]:
-    """The unit, then its drop-ins by name; of two with the same name the one of the more important directory."""
+    """The unit, then its drop-ins by name; of two with the same name that of the more important directory."""
     directories = [f"{top}/systemd/system" for top in _SYSTEM]
     if is_own:
         directories = [f"{config_home(host)}/systemd/user", *(f"{top}/systemd/user" for top in _SYSTEM)]

@@ -1,7 +1,7 @@
 """The meaning of daemon.json, together with dockerd's command line.
 
-An entry of `runtimes` with `path` is started as a runc, and its `runtimeArgs` come before its own arguments. One with
-`runtimeType` (docker 24) names its program in options.BinaryName.
+The program of an entry of `runtimes` with `path` is started like runc, and its `runtimeArgs` come before the other
+arguments. An entry with `runtimeType` (docker 24) has its program in options.BinaryName.
 
 Docker's own CDI support needs `features.cdi` from 25.0 to 28.1, is on from 28.2 on, and needs `experimental` in no
 release. `cdi-spec-dirs` is known since 25, and an older dockerd refuses a file that has it.

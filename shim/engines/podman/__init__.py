@@ -1,7 +1,7 @@
 """podman: a drop-in of containers.conf, and optionally a hook of its precreate stage.
 
 What podman reads depends on its version and on the calling user (containers_conf). Since a list in a later file
-replaces that of an earlier one, our drop-in holds whole lists: what the other files have, and our name.
+replaces that of an earlier file, our drop-in has whole lists: the items of the other files, and our name.
 
     runtime_supports_json      podman reads a runtime's error from its log in JSON; without it from standard error
     runtime_supports_nocgroup  --cgroups=disabled is allowed. containers.conf(5) spells it with an s at the end, which
@@ -70,7 +70,7 @@ class Podman(Engine):
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Find the containers.conf of the calling user: the system's for root, else the user's own.
 
-        Arguments: as of `Engine.locate`; a main file elsewhere is one that CONTAINERS_CONF names for podman.
+        Arguments: as of `Engine.locate`; a main file elsewhere must be named to podman by CONTAINERS_CONF.
         Raises:
             CdiError: DROP_IN_UNUSED when podman would not read a drop-in that was named.
         """
@@ -225,7 +225,7 @@ class Podman(Engine):
 
 
 def _runtimes(host: Host, layers: list[Layer], document: Table, systemd: bool | None) -> dict[str, Runtime]:
-    """Those of the files, and those of the built-in ones that are installed."""
+    """The runtimes of the files, and the built-in runtimes that are installed."""
     built_in = {name: _built_in(host, name) for name in _SEARCHED}
     runtimes = {name: Runtime(name, path, systemd_cgroup=systemd) for name, path in built_in.items() if path}
     for name, value in table_at(document, RUNTIMES).items():

@@ -1,4 +1,4 @@
-"""Faults in podman's configuration. podman passes over a key that it does not know without an error.
+"""Faults in podman's configuration. podman ignores unknown keys without an error.
 
 Source: containers.conf(5); https://github.com/containers/common, pkg/config/config.go
 """

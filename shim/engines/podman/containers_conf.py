@@ -1,11 +1,11 @@
 """containers.conf: which files podman reads, and the items of a list in them.
 
-A list in a later file replaces the list of an earlier one. The attribute {append = true}, with which it is added,
-exists since 4.8, and older programs that read the same file (buildah, for one) refuse it.
+A list in a later file replaces the list of an earlier file. The attribute {append = true}, with which it is appended,
+exists since 4.8, and older programs that read the same file (buildah, for example) refuse it.
 
 Before podman 6 the drop-ins of a main file are read behind it. podman 6 reads one main file and then all drop-ins in
-the order of their names, whatever their directories; of two with one name only the one in the most important directory,
-and no link. So the name of our drop-in decides whether its lists count.
+the order of their names, whatever their directories; of several with the same name only that of the most important
+directory, and no link. So the name of our drop-in decides whether its lists count.
 
 Source: containers.conf(5), podman(1), https://github.com/containers/common, pkg/config/{config,default,new}.go,
 internal/attributedstring; https://github.com/containers/container-libs, storage/pkg/configfile (podman 6)
@@ -52,7 +52,7 @@ _MOVED = "z-shim.conf"  # the end of its name where another drop-in is read afte
 
 
 def is_at_least(location: Location, version: tuple[int, int]) -> bool:
-    """Whether podman is that new. One of unknown version is taken for one that reads as 4 and 5 do, and has CDI."""
+    """Whether podman is that new. An unknown version counts as one that reads like 4 and 5, and has CDI."""
     return location.version >= version if location.version else version <= HAS_CDI
 
 
@@ -94,11 +94,11 @@ def files_of_others(host: Host, location: Location) -> list[str]:
 
 
 def drop_in(host: Host, location: Location, directory: str) -> str:
-    """The file for our keys: the usual one, or one whose name is behind all drop-ins that would take its place.
+    """The file for our keys: the usual path, or a name that sorts after all drop-ins that would override it.
 
     Arguments:
         host, location: the machine, and where the configuration is.
-        directory: the one for drop-ins.
+        directory: for drop-ins.
     """
     path = f"{directory}/{_DROP_IN}"
     by_name = is_at_least(location, _READS_ONE_MAIN_FILE)
@@ -139,7 +139,7 @@ def items(layers: Iterable[Layer], key: str, default: Sequence[str]) -> list[str
 
 
 def _drop_ins_by_name(host: Host, own_mains: list[str]) -> list[str]:
-    """From podman 6 on: by file name, whatever the directory; of two with one name the later directory's counts."""
+    """From podman 6 on: by file name, whatever the directory; of two with the same name that of the later directory."""
     kinds = ["rootless.conf.d", f"rootless.conf.d/{host.user}"] if host.user else ["rootful.conf.d"]
     directories = []
     for main in (VENDOR, ADMIN):

@@ -32,7 +32,7 @@ def installed(host: Host) -> list[Program]:
     """The podman programs of a host whose version is known, except those whose path no line of a record can hold."""
     programs = []
     for path in filter(str.isprintable, host.every("podman")):
-        status = host.status(path)  # before it is asked: a program replaced meanwhile is another one
+        status = host.status(path)  # before its version is read, so that a program replaced meanwhile differs
         version = host.version(path)
         if status and version:
             programs.append(Program(status, version, path))
@@ -116,7 +116,7 @@ def _called(program: Program) -> str:
 
 
 def _files(host: Host) -> tuple[str, ...]:
-    """The records that count for the calling user, first the one that configure writes."""
+    """The records that count for the calling user, first that which configure writes."""
     if identity.is_rootful() and not host.user:
         return (podman_programs.SYSTEM_FILE,)
     own = podman_programs.user_file({os.fsencode(k): os.fsencode(v) for k, v in host.environment.items()})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Form(Protocol):
-    """The functions of the module that edits texts of one form; see `toml_edit`."""
+    """The functions of a module that edits texts of a format; see `toml_edit`."""
 
     def loads(self, text: str, path: str = "") -> Table: ...
 
@@ -36,7 +36,7 @@ _FORMS: dict[str, _Form] = {"toml": toml_edit, "json": json_edit, "template": te
 
 
 def decoded(data: bytes | None, path: str) -> str:
-    """The text of a file, "" for one that is missing.
+    """The text of a file, "" if it is missing.
 
     Raises:
         CdiError: ENGINE_CONFIG_SYNTAX when it is not UTF-8.
@@ -53,7 +53,7 @@ def apply(edits: Iterable[Edit], before: dict[str, bytes | None]) -> dict[str, b
 
     Arguments:
         edits: for one engine; several may name the same file.
-        before: the content of each file that they name, None for one that is missing.
+        before: the content of each file that they name, None for a missing file.
     Raises:
         CdiError: ENGINE_CONFIG_SYNTAX, ENGINE_CONFIG_SHAPE.
     """
@@ -70,7 +70,7 @@ def apply(edits: Iterable[Edit], before: dict[str, bytes | None]) -> dict[str, b
 
 
 def revert(edits: Iterable[Edit], now: bytes, before: bytes | None) -> bytes | None:
-    """The content of a file without what edits did to it, for one that was changed since.
+    """The content of a file without the changes of edits, for a file that was changed since.
 
     Arguments:
         edits: those that name this file, as they were applied.
@@ -95,7 +95,7 @@ def revert(edits: Iterable[Edit], now: bytes, before: bytes | None) -> bytes | N
             head = edit.head.encode("utf-8")
     result = text.encode("utf-8")
     if before is None and b"".join(result.split()) in {b"".join(head.split()), b"", b"{}"}:
-        return None  # configure made the file, and nothing but blanks or an empty object is left of it
+        return None  # configure created the file, and only blanks or an empty object are left of it
     return result
 
 
@@ -110,7 +110,7 @@ def _new_value(step: Put | Add, present: Value, path: str) -> Value:
 
 
 def _reverted(form: _Form, text: str, step: Put | Add, older: str, path: str) -> str:
-    """A text in which the key of one step has the value of the older text."""
+    """A text in which the key of a step has the value of the older text."""
     present = values.get(form.loads(text, path), step.keys)
     value, written = values.get(form.loads(older, path), step.keys), form.written(older, step.keys)
     if isinstance(step, Add):
@@ -129,7 +129,7 @@ def _reverted(form: _Form, text: str, step: Put | Add, older: str, path: str) ->
 
 
 def _without_empty_tables(form: _Form, text: str, keys: Keys, older: str, path: str) -> str:
-    """A text without the tables that were made on the way to a key, where nothing else was put into them."""
+    """A text without the tables that were created on the way to a key, if nothing else was put into them."""
     before = form.loads(older, path)
     while keys and values.get(before, keys) is None and values.get(form.loads(text, path), keys) == {}:
         text, keys = form.drop(text, keys, path), keys[:-1]

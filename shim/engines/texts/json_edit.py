@@ -1,8 +1,8 @@
 """Change single keys of a JSON text, and leave every other byte as it is: for JSON what `toml_edit` is for TOML.
 
-A new key is added behind the last one of its object and is written as its neighbours are: on a line of its own with
+A new key is added behind the last key of its object and is written like its neighbours: on a line of its own with
 their indentation, or beside them on the same line. Removing it restores the former text exactly, because a key is
-removed with the comma and the blanks in front of it, and what is behind the last key is never touched.
+removed with the comma and the blanks in front of it, and text behind the last key is never changed.
 
 Source: RFC 8259
 """
@@ -28,7 +28,7 @@ _INDENT = re.compile(r"\n([ \t]+)\Z")
 
 
 def loads(text: str, path: str = "") -> Table:
-    """What a text means; one that is blank means the same as {}.
+    """The value of a text; a blank text has the value {}.
 
     Arguments:
         text: JSON.
@@ -110,7 +110,7 @@ def drop(text: str, keys: Keys, path: str = "") -> str:
 
 
 def _root(text: str, path: str) -> Node:
-    """The object that a text holds; an empty one for a blank text."""
+    """The object of a text; an empty object for a blank text."""
     try:
         root = scan(text) if text.strip(BLANKS) else Node({}, 0, 0)
         if not isinstance(root.value, dict):
@@ -126,7 +126,7 @@ def _table(node: Node) -> Table:
 
 
 def _parents(root: Node, keys: Keys) -> list[Node]:
-    """The objects that lead to a key, as far as they are there: one for each of its parts, the outermost first."""
+    """The existing objects on the way to a key, the outermost first."""
     parents = [root]
     for key in keys[:-1]:
         member = parents[-1].members.get(key)
@@ -157,7 +157,7 @@ def _replaced(text: str, parents: list[Node], keys: Keys, new: str) -> str:
 
 
 def _value(text: str, parents: list[Node], keys: Keys, value: Value) -> str:
-    """A value that replaces another: spread over lines if the old one was, or could not have been."""
+    """A value that replaces another: on several lines if the old value was, or could not have been."""
     node = parents[-1].members[keys[-1]].node
     is_line = isinstance(node.value, (dict, list)) and "\n" not in text[node.begin : node.stop]
     gap = "" if is_line else _gap(text, parents[-1], list(parents[-1].members).index(keys[-1]))

@@ -1,8 +1,8 @@
 """Read JSON as Go's encoding/json does, with the offsets of every value, and the exact cause where a text is no JSON.
 
-The reader of the standard library gives no offsets, takes NaN, and of two equal keys keeps one without an error. People
-write daemon.json by hand: with comments, a comma too many, quotes of another language, or the same key twice. Each of
-these has its own message here.
+The reader of the standard library gives no offsets, accepts NaN, and of two equal keys keeps the last without an error.
+People write daemon.json by hand: with comments, a comma too many, quotes of another language, or the same key twice.
+Each of these has its own message here.
 
 Sources: RFC 8259; Go, src/encoding/json/scanner.go and decode.go.
 """
@@ -53,7 +53,7 @@ class NotJson(Exception):  # noqa: N818 - raised inside of json_edit alone
     Attributes:
         cause: what is wrong, for people.
         at: offset of what is wrong.
-        remedy: "" for the usual one.
+        remedy: "" for the usual remedy.
     """
 
     def __init__(self, cause: str, at: int, remedy: str = "") -> None:
@@ -90,7 +90,7 @@ class Node:
 
 
 def scan(text: str) -> Node:
-    """The one value that a text holds.
+    """The value of a text.
 
     Raises:
         NotJson: it is not valid, or has an equal key twice in an object.
@@ -216,7 +216,7 @@ def _twice(text: str, key: str, first: int, second: int) -> NotJson:
 
 
 def _unexpected(text: str, at: int, wanted: str, hint: str = "") -> NotJson:
-    """The error for another text than the one that is expected here."""
+    """The error for a text that is not expected at an offset."""
     if at >= len(text):
         return NotJson(f"it ends where {wanted} is expected: a closing bracket or quote is missing", at)
     for begin, cause in _HABITS:

@@ -25,7 +25,7 @@ _COMMENT = "#base#"
 
 
 def is_whole(text: str) -> bool:
-    """Whether a template has nothing of the template language, and so is a whole configuration; not an empty one."""
+    """Whether a template is a whole configuration: without any template language, and not empty."""
     return "{{" not in text and bool(text.strip())
 
 

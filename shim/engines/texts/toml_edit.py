@@ -75,7 +75,7 @@ def put(text: str, keys: Keys, value: Value, path: str = "", written: str = "") 
     Arguments:
         text: valid TOML, of which no other byte changes.
         keys: path of the key.
-        value: text, number, boolean, list of these, or dict: a whole table, which replaces the old one.
+        value: text, number, boolean, list of these, or dict: a whole table, which replaces the old table.
         path: of the file, for findings.
         written: how the value is to be written where it replaces another, our own way when "".
     Raises:

@@ -1,7 +1,7 @@
 """Items that come into a list of a TOML text which is written on several lines, or go: each other line stays.
 
-Such a list often has comments behind its items. A new item comes onto a line of its own behind the last one, with its
-indentation, and with a comma behind it where the last one has one; an item goes with its line.
+Such a list often has comments behind its items. A new item gets a line of its own after the last item, with the same
+indentation, and with a comma if the last item has one; an item is removed with its line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def edited(text: str, begin: int, old: list[Value], new: list[Value], write: Cal
 
 
 def _with(text: str, begin: int, item: str) -> str:
-    """The text with an item more, behind the last one."""
+    """The text with a further item, after the last."""
     spans = items(text, begin)
     line_break = "\r\n" if "\r\n" in text else "\n"
     if not spans:
@@ -60,7 +60,7 @@ def _with(text: str, begin: int, item: str) -> str:
 
 
 def _without(text: str, begin: int, number: int) -> str:
-    """The text without one item: without its line where it is alone on it."""
+    """The text without an item: without its line, if the item is alone on it."""
     spans = items(text, begin)
     start, stop = spans[number]
     comma = _comma(text, stop)
@@ -71,7 +71,7 @@ def _without(text: str, begin: int, number: int) -> str:
     elif comma:
         stop = comma + len(text[comma:]) - len(text[comma:].lstrip(" \t"))
     text = text[:start] + text[stop:]
-    if not comma and number:  # it was the last, without a comma: so is now the one before it
+    if not comma and number:  # it was the last, without a comma: so the item before it gets none either
         before = spans[number - 1][1]
         comma = _comma(text, before)
         text = text[:before] + text[comma:] if comma else text

@@ -13,7 +13,7 @@ Table = dict[str, Value]
 
 
 def get(table: Table, keys: Keys) -> Value:
-    """The value at a key, None when there is none: TOML has no null, and docker takes one for a missing key."""
+    """The value at a key, None when it is missing: TOML has no null, and docker treats null as a missing key."""
     value: Value = table
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
@@ -32,7 +32,7 @@ def texts(value: Value) -> list[str]:
 
 
 def put_in(table: Table, keys: Keys, value: Value) -> int:
-    """Set the value at a key; tables on the way are made.
+    """Set the value at a key; missing tables on the way are created.
 
     Returns:
         0; otherwise the number of keys that lead to a value that is no table, and then nothing is set.
