@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Result, Sandbox
-from unit.native import ldcache
+
+from shim.host import ldcache
 
 pytestmark = pytest.mark.engine
 

@@ -1,4 +1,4 @@
-"""`make fuzz FUZZ=cache`: damaged caches for their reader, unit.native.ldcache.
+"""`make fuzz FUZZ=cache`: damaged caches for their reader, shim.host.ldcache.
 
 It begins with the caches of corpus/cache, which our writer and glibc's made, and damages one after the other: bytes as
 they come and, since the format is known here, counts and offsets, and whole files that say the same a hundred thousand
@@ -32,8 +32,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from unit.native import ldcache
-from unit.native.ldcache import ENTRY, EXTENSION, HEADER, LIMIT, NEW, SECTION
+from shim.host import ldcache
+from shim.host.ldcache import ENTRY, EXTENSION, HEADER, LIMIT, NEW, SECTION
 
 TIME = 10.0  # seconds of processor time for one input, which may be 16 MiB
 MEMORY = 768 << 20  # bytes more than at the start

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.native import ldcache
-from unit.native.ldcache import Cache, Entry
 
 from fuzz import cache as target
+from shim.host import ldcache
+from shim.host.ldcache import Cache, Entry
 
 CORPUS = Path(__file__).parent / "corpus/cache"
 POOL = [path.read_bytes() for path in sorted(CORPUS.iterdir())]

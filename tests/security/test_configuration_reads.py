@@ -20,9 +20,11 @@ from engines.harness import programs
 from engines.harness.runtimes import CGROUP_MODE, Bundle, Runtime, RuntimeName
 from engines.harness.sandbox import Sandbox
 from security.stage import SHIM
-from unit.native import calls, ldcache
+from unit.native import calls
 from unit.native.elves import library
 from unit.native.trees import CONF, Entry, build, picture
+
+from shim.host import ldcache
 
 TEXT = "/secret-of-the-volume"  # a line that each of the readers would take
 MUSL: dict[str, Entry] = {"lib/ld-musl-x86_64.so.1": "", "opt/gpu/libg.so.1": library("libg.so.1")}

@@ -10,7 +10,8 @@ import pytest
 from security import evilroot
 from security.runners import RUNNERS, Runner
 from security.stage import MEMORY, Outcome, Stage
-from unit.native import ldcache
+
+from shim.host import ldcache
 
 
 @pytest.fixture(scope="module")

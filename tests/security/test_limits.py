@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from security import evilroot
 from security.stage import MEMORY, Stage
-from unit.native import ldcache
 from unit.native.elves import library
 from unit.native.trees import CONF, build
+
+from shim.host import ldcache
 
 
 @pytest.fixture(scope="module")

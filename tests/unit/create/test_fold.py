@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.native import calls, ldcache
+from unit.native import calls
 from unit.native.elves import library
 from unit.native.trees import CONF, Entry, build, picture
 
@@ -20,6 +20,7 @@ from shim.config.settings import KNOWN, OFF, OURS
 from shim.create import fold, merge
 from shim.create.invocation import Invocation
 from shim.create.world import World
+from shim.host import ldcache
 
 SHIM = str(Path(sys.executable).parent / "shim")
 LIB = "usr/lib/x86_64-linux-gnu"

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.native import calls, ldcache
+from unit.native import calls
 from unit.native.elves import library, note
 from unit.native.trees import CONF, Entry, build, picture
 from unit.native.world import PRELOAD
 
 from shim.hooks import core
+from shim.host import ldcache
 
 SHIM = Path(sys.executable).parent / "shim"
 LIBRARY: dict[str, Entry] = {"etc/ld.so.conf": CONF, "opt/gpu/libg.so.1.1": library("libg.so.1")}

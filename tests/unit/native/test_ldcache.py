@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from unit.native import calls, ldcache
+from unit.native import calls
 from unit.native.elves import AARCH64, I386, X86_64, library
 from unit.native.trees import CONF, Entry, build, picture
+
+from shim.host import ldcache
 
 LDCONFIG = "/sbin/ldconfig"
 USR = "usr/lib/x86_64-linux-gnu"

@@ -1,12 +1,14 @@
-"""Reads an ld.so.cache: for doctor, which says what a container's loader will find, and for tests.
+"""Reads an ld.so.cache, the index of libraries that the loader of glibc uses.
 
-The file comes from a container, so every offset in it is checked, and a file that is not whole is no cache. Each name
-is read once however many entries share it, and all together are bounded: else a few megabytes could say that each of
-their entries has the same megabytes for a name.
+The file may be that of a container, so every offset in it is checked, and a file that is not whole is no cache. Each
+name is read once however many entries share it, and all names together are bounded: otherwise all entries of a file of
+a few megabytes could have the same name of megabytes.
 
-Only the format that glibc 2.2 and later read is known; the old one in front of it (glibc < 2.32 wrote both, later ones
-do by `ldconfig -c compat`) is passed over. Where there is one, names are counted from the new format's header, and the
-extension block and its sections from the file's beginning.
+Only the format that glibc 2.2 and later read is known; the old format in front of it (glibc < 2.32 wrote both, later
+versions do by `ldconfig -c compat`) is skipped. In a file of both, names are counted from the new format's header, and
+the extension block and its sections from the file's beginning.
+
+Source: elf/cache.c and sysdeps/generic/dl-cache.h of glibc.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import struct
 
 OLD, NEW = b"ld.so-1.7.0", b"glibc-ld.so.cache1.1"
 HEADER, ENTRY, SECTION = struct.Struct("=20sIIB3xI12x"), struct.Struct("=iIIIQ"), struct.Struct("=IIII")
-EXTENSION, GENERATOR, HWCAPS = 0xEAA42174, 0, 1  # the block's magic, and what its sections are
+EXTENSION, GENERATOR, HWCAPS = 0xEAA42174, 0, 1  # the block's magic, and the types of its sections
 LIMIT = 16 << 20  # bytes of a file, and of its names together
 
 
@@ -27,8 +29,8 @@ class Entry:
     """One line of the cache.
 
     Attributes:
-        key: the name that a program asks for.
-        value: the file that it gets.
+        key: the name by which a program asks for a library.
+        value: the path of its file.
         flags: libc type in the low byte, ABI in the next; 0x0303 is x86-64.
         hwcap: legacy capability bits, or with bit 62 the ISA level and an index of hwcaps.
         hwcaps: name of the glibc-hwcaps directory, "" for an ordinary entry.
@@ -45,11 +47,11 @@ class Entry:
 
 
 class Cache:
-    """What a cache holds.
+    """The contents of a cache.
 
     Attributes:
         entries: in the file's order, which is descending by name.
-        generator: what wrote it, "" when it does not say.
+        generator: the program that wrote it, "" when unknown.
     """
 
     __slots__ = ("entries", "generator")
@@ -63,7 +65,7 @@ def decode(data: bytes) -> Cache:
     """Decode the bytes of a cache.
 
     Raises:
-        NotACacheError: with what is wrong.
+        NotACacheError: the defect.
     """
     if len(data) > LIMIT:
         raise NotACacheError(f"{len(data)} bytes are no cache")
@@ -95,19 +97,19 @@ def _start(data: bytes) -> int:
 
 
 def _sections(data: bytes, at: int) -> dict[int, bytes]:
-    """The sections of the extension block that we know; of two of a kind the last, as in glibc's elf/dl-cache.h."""
+    """The sections of the extension block that are known; of two of a kind the last, as in glibc's elf/dl-cache.h."""
     if at + 8 > len(data) or struct.unpack_from("=I", data, at)[0] != EXTENSION:
         raise NotACacheError("its extension block is not where it should be")
     end = at + 8 + struct.unpack_from("=I", data, at + 4)[0] * SECTION.size
     if end > len(data):
         raise NotACacheError("its extension block is cut off")
-    places = {}
+    sections = {}
     for tag, _flags, offset, size in SECTION.iter_unpack(data[at + 8 : end]):
         if offset + size > len(data):
             raise NotACacheError("a section lies outside of the file")
         if tag in {GENERATOR, HWCAPS}:
-            places[tag] = (offset, size)
-    return {tag: data[offset : offset + size] for tag, (offset, size) in places.items()}
+            sections[tag] = (offset, size)
+    return {tag: data[offset : offset + size] for tag, (offset, size) in sections.items()}
 
 
 class _Names:
@@ -116,7 +118,7 @@ class _Names:
     Arguments:
         data: the file from the new format's header on.
         directories: where the names of the glibc-hwcaps directories are, four bytes each. In a file of both formats
-            glibc writes them like all others and looks for them from the file's beginning; what was meant counts here.
+            glibc writes them like all others and looks for them from the file's beginning; here they count as written.
     """
 
     def __init__(self, data: bytes, directories: bytes) -> None:
@@ -125,11 +127,11 @@ class _Names:
         self._known: dict[int, str] = {}
         self._left = LIMIT
 
-    def at(self, place: int) -> str:
-        """The name that begins at a place."""
-        name = self._known.get(place)
+    def at(self, offset: int) -> str:
+        """The name that begins at an offset. Raises NotACacheError for an offset outside of the file."""
+        name = self._known.get(offset)
         if name is None:
-            name = self._known[place] = self._read(place)
+            name = self._known[offset] = self._read(offset)
         return name
 
     def of_directory(self, hwcap: int) -> str:
@@ -141,11 +143,11 @@ class _Names:
             raise NotACacheError(f"an entry is for glibc-hwcaps directory {index}, and it names {count}")
         return self.at(struct.unpack_from("=I", self._directories, 4 * index)[0])
 
-    def _read(self, place: int) -> str:
-        end = self._data.find(b"\0", place)
-        if place >= len(self._data) or end < 0:
-            raise NotACacheError(f"a name begins at {place}, outside of the file")
-        self._left -= end - place
+    def _read(self, offset: int) -> str:
+        end = self._data.find(b"\0", offset)
+        if offset >= len(self._data) or end < 0:
+            raise NotACacheError(f"a name begins at {offset}, outside of the file")
+        self._left -= end - offset
         if self._left < 0:
             raise NotACacheError(f"its names lie over each other, and are more than {LIMIT} bytes together")
-        return self._data[place:end].decode("utf-8", "surrogateescape")
+        return self._data[offset:end].decode("utf-8", "surrogateescape")
