@@ -15,6 +15,10 @@ import stat
 import tempfile
 from pathlib import Path
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 NOT_REGULAR = "it is no regular file, and nothing else is replaced"
 _NAMED = 48  # letters of a file's name in that of its temporary file, which has at most 255 bytes, too
 _OUR_DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # open already, for example a pipe of the shell
@@ -32,14 +36,24 @@ def read(path: str | Path, limit: int = -1) -> bytes:
         OSError: it cannot be read, or is no regular file.
         ValueError: the path holds a NUL.
     """
+    with open_regular(path) as file:
+        return file.read(limit)
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a regular file, or one of this process's descriptors by its path, for reading.
+
+    Raises:
+        OSError: it cannot be opened, or is no regular file.
+        ValueError: the path holds a NUL.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY
     if not str(path).startswith(_OUR_DESCRIPTORS):
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
             raise IsADirectoryError(errno.EISDIR, "") if stat.S_ISDIR(mode) else OSError("it is no regular file")
         flags |= os.O_NONBLOCK
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        return file.read(limit)
+    return os.fdopen(os.open(path, flags), "rb")
 
 
 def write(path: str | Path, data: bytes, *, mode: int = 0o644, keep: bool = True, follow: bool = True) -> None:

@@ -18,6 +18,8 @@ from shim.base import files
 from shim.host import nodes
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from shim.host.host import Host
     from shim.host.nodes import Node
 
@@ -40,6 +42,7 @@ class Tree:
     def __init__(self, host: Host, root: str = "/") -> None:
         self.host = host
         self._links: dict[str, str | None] = {}  # directory as it was asked for -> without links
+        self._machine: Tree | None = None  # of the machine's own root, when it is needed
         self._base = host.root.rstrip("/")
         self.root = "/"
         self.exists = True
@@ -54,6 +57,20 @@ class Tree:
     def host_path(self, path: str) -> str:
         """Where a path of the tree lies on the machine; links in it are not followed."""
         return path if self.root == "/" else self.root + path
+
+    def source(self, path: str) -> str:
+        """Where a path of the tree lies on the machine, for the source of a mount.
+
+        The kernel follows its links from the machine's root. Those that lead to the same file from there are kept,
+        since they outlive a change of what they lead to; otherwise it is the file's path without links.
+        """
+        real = self.resolve(path)
+        if self.root == "/" or real is None:
+            return self.host_path(path)
+        if self._machine is None:
+            self._machine = Tree(self.host)
+        is_same = self._machine.resolve(self.host_path(path)) == self.host_path(real)
+        return self.host_path(path if is_same else real)
 
     def real(self, path: str) -> str:
         """The path by which this process reaches a path of the tree, which must be without links (`resolve`)."""
@@ -107,6 +124,14 @@ class Tree:
         at = self.resolve(path)
         try:
             return files.read(self.real(at), limit) if at is not None else None
+        except (OSError, ValueError):
+            return None
+
+    def open(self, path: str) -> BinaryIO | None:
+        """A regular file, opened for reading; None when it cannot be. The caller closes it."""
+        at = self.resolve(path)
+        try:
+            return files.open_regular(self.real(at)) if at is not None else None
         except (OSError, ValueError):
             return None
 

@@ -105,3 +105,27 @@ def test_names_with_numbers_are_sorted_as_people_count() -> None:
     assert sorted(["10", "2", "card10", "card2", "all", "1.10", "1.9"], key=natural) == [
         "1.9", "1.10", "2", "10", "all", "card2", "card10",
     ]  # fmt: skip
+
+
+def test_a_file_is_opened_and_nothing_else(machine: Path) -> None:
+    tree = Tree(Host(str(machine)), "/run/driver")
+    os.mkfifo(machine / "run/driver/pipe")
+    file = tree.open("/lib/libgpu.so.1")
+    assert file is not None
+    with file:
+        assert file.read() == b"driver"
+    assert [tree.open(path) for path in ("/pipe", "/usr", "/outside", "/absent", "/nul\0")] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("/usr/lib/libgpu.so.1", "/run/driver/usr/lib/libgpu.so.1"),  # leads there from the machine's root, too
+        ("/lib/libgpu.so.1", "/run/driver/usr/lib/libgpu.so.1.2"),  # leads out of the driver's root from there
+        ("/etc/driver.conf", "/run/driver/etc/driver.conf"),
+        ("/absent", "/run/driver/absent"),
+    ],
+)
+def test_the_source_of_a_mount_is_the_tree_s_file_for_the_kernel(machine: Path, path: str, source: str) -> None:
+    assert Tree(Host(str(machine)), "/run/driver").source(path) == source
+    assert Tree(Host(str(machine))).source(path) == path
