@@ -78,13 +78,13 @@ class Edits:
         if node is None:
             return False
         inside = container_path or path
-        self.nodes.setdefault(inside, DeviceNode(inside, tree.host_path(path), node))
+        self.nodes.setdefault(inside, DeviceNode(inside, tree.source(path), node))
         return True
 
     def add_mount(self, tree: Tree, path: str, container_path: str = "", options: tuple[str, ...] = READ_ONLY) -> None:
         """Add a bind mount of a path in a tree, by default to the same path in the container."""
         inside = container_path or path
-        self.mounts.setdefault(inside, Mount(inside, tree.host_path(path), options))
+        self.mounts.setdefault(inside, Mount(inside, tree.source(path), options))
 
     def add_link(self, link: str, target: str) -> None:
         """Add a symbolic link; a link that is there already keeps its target."""

@@ -47,7 +47,8 @@ class Tree:
         self.root = "/"
         self.exists = True
         if posixpath.normpath(root).strip("/"):
-            resolved = self.resolve(root)
+            # `..` after a directory that is missing takes it back, as it does for whoever reads the path
+            resolved = self.resolve(root) or self.resolve(posixpath.normpath(root))
             self.exists = resolved is not None
             # a root that is missing holds nothing: the path is kept for messages
             self.root = resolved or "/" + posixpath.normpath(root).strip("/")

@@ -36,7 +36,15 @@ def machine(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "root",
-    ["/run/driver", "/run/driver/", "//run/./driver", "/driver-link", "/absolute-link/", "/run/../run/driver"],
+    [
+        "/run/driver",
+        "/run/driver/",
+        "//run/./driver",
+        "/driver-link",
+        "/absolute-link/",
+        "/run/../run/driver",
+        "/run/driver/absent/../",
+    ],
 )
 def test_however_the_root_is_written_the_tree_is_the_same(machine: Path, root: str) -> None:
     tree = Tree(Host(str(machine)), root)
