@@ -231,8 +231,8 @@ static const char *ignored_signals(void)
 /* The facts that the launcher has determined about a create, for Python. */
 struct findings {
     enum answer answer;
-    const char *question; /* Python may leave an answer to it; NULL: not */
-    bool is_repeated;     /* the create was repeated: only records are to be cleaned up */
+    struct asked asked; /* with a question: Python may leave an answer to it */
+    bool is_repeated;   /* the create was repeated: only records are to be cleaned up */
 };
 
 /* Executes Python with the call and the findings as words; shim/create/invocation.py reads them. */
@@ -252,7 +252,9 @@ __attribute__((noreturn)) static void execute_create(const char *name, char *con
         python_add("asks=0");
     if (findings->is_repeated)
         python_add("repeated=1");
-    python_add_value("question", findings->question);
+    python_add_value("question", findings->asked.question);
+    if (findings->asked.question)
+        python_add_value("answer", findings->asked.answer);
     python_add_value("sigign", ignored_signals());
     python_add("--");
     python_add(low.path);
@@ -313,7 +315,7 @@ int main(int argc, char *argv[])
                                   record, config.text, config.size, config.status};
     struct findings findings = {.answer = answer};
     findings.is_repeated = answer == MAY_ASK && config.reading == CONFIG_READ && !has_original() &&
-                           repeat_create(&create, &findings.question);
+                           repeat_create(&create, &findings.asked);
     if (findings.is_repeated && !is_to_clean_up())
         execute_low_level(low.path, kept);
     if (answer != MAY_ASK || findings.is_repeated)

@@ -43,16 +43,13 @@ static struct memory *memory;
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-/* Finds the answer to the question. False if there is no valid answer. */
-static bool find_answer(void)
+/* Finds the answer to the question in a file of this name. False if there is no valid answer. */
+static bool find_answer(const char *name)
 {
     char *bytes = memory->bytes;
-    char name[KEY_SIZE];
     cleanup_fd int directory = open_ours("answers");
     if (directory < 0)
         return false;
-    snprintf(name, sizeof name, "%016" PRIx64,
-             short_name(SHORT_NAME, memory->question.text, strlen(memory->question.text)));
     ssize_t size = read_ours(directory, name, bytes, sizeof memory->bytes);
     return size >= 0 && (size_t)size <= MAX_ANSWER && answer_read(&memory->answer, bytes, (size_t)size) == 0 &&
            memory->answer.question.size == strlen(memory->question.text) &&
@@ -144,10 +141,10 @@ static bool repeat(const struct create *create)
     return true;
 }
 
-bool repeat_create(const struct create *create, const char **text)
+bool repeat_create(const struct create *create, struct asked *asked)
 {
     struct sigaction ignored = {.sa_handler = SIG_IGN}, before;
-    *text = NULL;
+    asked->question = NULL;
     memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return false;
@@ -155,8 +152,10 @@ bool repeat_create(const struct create *create, const char **text)
         question_read(&memory->question, &memory->tree, create->call, create->devices, create->name) != 0 ||
         question_add_programs(&memory->question, create->low, create->launcher) != 0)
         return false;
-    if (!find_answer()) {
-        *text = memory->question.text;
+    const char *text = memory->question.text;
+    snprintf(asked->answer, sizeof asked->answer, "%016" PRIx64, short_name(SHORT_NAME, text, strlen(text)));
+    if (!find_answer(asked->answer)) {
+        asked->question = text;
         return false;
     }
     /* exceeding the file size limit must be an error of write(2), not a signal */

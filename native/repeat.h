@@ -2,6 +2,7 @@
 #pragma once
 
 #include "call.h"
+#include "places.h"
 
 #include <sys/stat.h>
 
@@ -17,9 +18,15 @@ struct create {
     struct stat status; /* of config.json, when it was opened */
 };
 
+/* The text of a question, and the name of the file that would hold its answer. */
+struct asked {
+    const char *question;
+    char answer[KEY_SIZE];
+};
+
 /*
  * Edits config.json as decided before for the same question, and writes the record and the line of the log.
- * question: the text of the question, if Python may leave an answer to it; else NULL.
+ * asked: the question, if Python may leave an answer to it; else its text is NULL.
  * Returns whether that was done. If not, nothing has changed, and Python has to decide.
  */
-bool repeat_create(const struct create *create, const char **question);
+bool repeat_create(const struct create *create, struct asked *asked);

@@ -103,7 +103,7 @@ def dumps(value: Any) -> str:
         TypeError: a value of a type that JSON does not know.
     """
     try:
-        return "".join(_encoder()(value, 0))
+        return "".join(_encode(value, 0))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -118,12 +118,11 @@ try:
     def _scanner(context: _Context) -> Any:
         return make_scanner(context)  # type: ignore[arg-type]  # typeshed wants a JSONDecoder, which is `json`
 
-    def _encoder() -> Any:
-        # markers, default, string encoder, indent, key separator, item separator, sort_keys, skipkeys, allow_nan
-        return make_encoder({}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
+    # markers, default, string encoder, indent, key separator, item separator, sort_keys, skipkeys, allow_nan. Without
+    # markers a circle is not noticed as such: it is nested too deeply.
+    _encode: Any = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)
 
     _scanner(_Context(None))
-    _encoder()
 except (ImportError, TypeError):  # another Python than CPython, or a later one with another signature
     from json import JSONDecoder, JSONEncoder
 
@@ -135,5 +134,4 @@ except (ImportError, TypeError):  # another Python than CPython, or a later one 
         )
         return decoder.scan_once  # type: ignore[attr-defined]  # the same function as above, by its only other way
 
-    def _encoder() -> Any:
-        return JSONEncoder(separators=(",", ":"), allow_nan=False, default=_refuse).iterencode
+    _encode = JSONEncoder(separators=(",", ":"), allow_nan=False, default=_refuse, check_circular=False).iterencode

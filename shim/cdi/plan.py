@@ -14,6 +14,7 @@ Source: CDI specification, "OCI Edits" and "deviceNodes"; the reference's rules 
 
 from __future__ import annotations
 
+from shim.base import fastjson
 from shim.base.findings import CdiError, Finding, from_json
 from shim.host.nodes import lookup as lookup_on_host
 
@@ -42,12 +43,19 @@ class Plan:
         findings: warnings that came up while resolving.
     """
 
-    __slots__ = ("devices", "findings", "origins")
+    __slots__ = ("_text", "devices", "findings", "origins")
 
     def __init__(self, devices: Iterable[str], origins: Iterable[Json] = (), findings: Iterable[Finding] = ()) -> None:
         self.devices = list(devices)
         self.origins = list(origins)
         self.findings = list(findings)
+        self._text = ""
+
+    def text(self) -> str:
+        """The origins as JSON, for a plan that does not change any more. Raises as shim.base.fastjson.dumps."""
+        if not self._text:
+            self._text = fastjson.dumps(self.origins)
+        return self._text
 
     def to_json(self) -> Json:
         """The plan as plain values; it shares them with the plan."""

@@ -123,7 +123,7 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
                     report.warn(finding)
             if decision.plan:
                 record.write(record_files.directory(), call, decision, bundle, edited, outcome.folded)
-            if call.question:
+            if call.question and call.answer:
                 answers.leave(call, question, decision, began)
     except CdiError as error:
         outcome.refusal = error

@@ -33,7 +33,7 @@ from shim.cdi.annotations import PREFIX
 from shim.cdi.plan import Plan
 from shim.config.settings import AUTO, OFF
 from shim.create import log, merge, record
-from shim.host.identity import make_directory, run_dir, short_name
+from shim.host.identity import make_directory, run_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def leave(call: Invocation, question: Question, decision: Decision, began: int) 
     """Leave a decision for the launcher. Silent: without it, the next create is decided again.
 
     Arguments:
-        call: the create; its `question` is what the launcher will ask again.
+        call: the create; its `question` is what the launcher will ask again, and `answer` where it will look.
         question, decision: what was decided.
         began: the time before anything was looked at, in nanoseconds since 1970.
     """
@@ -73,7 +73,7 @@ def leave(call: Invocation, question: Question, decision: Decision, began: int) 
     try:
         data = encode(call, question, decision, began)
         if make_directory(run_dir()) and make_directory(directory):
-            replace(f"{directory}/{short_name(call.question)}", data)
+            replace(f"{directory}/{call.answer}", data)
             _limit(directory)
     except (UnfitError, OSError, ValueError, TypeError):
         pass
@@ -127,20 +127,26 @@ def _check(call: Invocation, question: Question, decision: Decision) -> None:
 
 # --- what the decision had to know ------------------------------------------------------------------------------------
 
+# They follow from the others, are in the question, or are looked at by the launcher for itself
+_IMPLIED = frozenset({"index", "settings", "specs", "readonly"})
+
 
 def _probes(trace: Trace, question: str, began: int) -> Iterator[str]:
     """The trace as the launcher asks again: kind, path and answer of each question."""
     own = run_dir()
     for kind, argument, answer in trace:
-        if kind in {"index", "settings", "specs", "readonly"} or (kind == "lstat" and argument == own):
-            continue  # they follow from the others, are in the question, or are looked at by the launcher for itself
-        if kind == "podman":
+        if kind == "missing":  # most are, one for each mount
+            yield f"1:m{len(argument)}:{argument}1:{answer:d}"
+        elif kind in _IMPLIED or (kind == "lstat" and argument == own):
+            continue
+        elif kind == "podman":
             _check_podman(trace, question)
         elif kind == "content":
             if not argument.startswith("/proc/"):
                 raise UnfitError(f"the content of {argument}")
         else:
-            yield "".join(map(_field, _probe(kind, argument, answer, began)))
+            letter, path, known = _probe(kind, argument, answer, began)
+            yield f"1:{letter}{len(path)}:{path}{len(known)}:{known}"
 
 
 def _check_podman(trace: Trace, question: str) -> None:
@@ -151,8 +157,6 @@ def _check_podman(trace: Trace, question: str) -> None:
 
 def _probe(kind: str, argument: Any, answer: Any, began: int) -> tuple[str, str, str]:
     """A question of the trace; its kinds are in native/answer.c."""
-    if kind == "missing":
-        return "m", argument, str(int(answer))
     if kind == "access":
         return "x", argument, str(int(answer))
     if kind == "environ":
@@ -187,15 +191,15 @@ def _status(path: str, status: FileStatus, with_times: bool, began: int) -> str:
         return known
     if kind not in {_S_IFDIR, _S_IFREG}:
         raise UnfitError(f"{path}: neither a file nor a directory")
-    for time in (status.st_mtime_ns, status.st_ctime_ns):
-        _check_settled(path, time, began)
-    return f"{known} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-
-
-def _check_settled(path: str, time: int, began: int) -> None:
-    age = began - time
-    if age < _SETTLED_NS or (time % _SECOND_NS == 0 and age < _COARSE_NS):
+    modified, changed = status.st_mtime_ns, status.st_ctime_ns
+    if not (_is_settled(modified, began) and _is_settled(changed, began)):
         raise UnfitError(f"{path} has just changed")
+    return f"{known} {status.st_size} {modified} {changed}"
+
+
+def _is_settled(time: int, began: int) -> bool:
+    age = began - time
+    return age >= _SETTLED_NS and (age >= _COARSE_NS or time % _SECOND_NS != 0)
 
 
 # --- what is inserted -------------------------------------------------------------------------------------------------
@@ -251,10 +255,9 @@ def _value(name: str) -> str:
 
 
 def _record(call: Invocation, decision: Decision, edited: Json) -> str:
+    plan = decision.plan or Plan([])
     names = dict.fromkeys(
-        entry.partition("=")[0]
-        for origin in (decision.plan or Plan([])).origins
-        for entry in origin["edits"].get("env") or ()
+        entry.partition("=")[0] for origin in plan.origins for entry in origin["edits"].get("env") or ()
     )
     values = {entry.partition("=")[0]: entry.partition("=")[2] for entry in edited["process"].get("env") or ()}
     entry = record.content(
@@ -269,7 +272,7 @@ def _record(call: Invocation, decision: Decision, edited: Json) -> str:
     )
     entry["repeated"] = True
     life = [_hole("bundle"), record.states(call, _hole("id")), _hole("mounts"), _value("pid"), _value("parent")]
-    return _text(record.text(life, entry))
+    return _text(record.text(life, entry, plan))
 
 
 def _line(call: Invocation, decision: Decision) -> str:

@@ -45,12 +45,14 @@ class Invocation:
             have others then.
         question: the create as the launcher has read it, where it would repeat a decision that is left for it
             (shim.create.answers); "" where it would not.
+        answer: name of the file in which the launcher looks for that decision, "" without a question.
         is_repeated: the launcher has repeated a decision; what is left to do is to clean up.
         ignored: names of signals (without SIG) that were ignored when the launcher started.
         argv: what the low-level runtime gets, argv[0] included.
     """
 
     __slots__ = (
+        "answer",
         "argv",
         "bundle",
         "config",
@@ -105,6 +107,7 @@ class Invocation:
         self.launcher = given["self"]
         self.key = given.get("key", "")
         self.question = given.get("question", "")
+        self.answer = given.get("answer", "")
         self.is_repeated = given.get("repeated") == "1"
         self.may_ask = given.get("asks", "1") != "0"
         self.ignored = [name for name in given.get("sigign", "").split(",") if name]

@@ -139,12 +139,11 @@ def add_rules(config: Json, nodes: list[Json]) -> None:
             present.add(_whole(rule))
         else:
             present.clear()
-    missing = []
+    missing: dict[tuple[object, ...], Json] = {}
     for rule in wanted:
-        if _whole(rule) not in present:
-            present.add(_whole(rule))
-            missing.append(rule)
-    edits.add_rules(config, missing)
+        if not present or _whole(rule) not in present:
+            missing.setdefault(tuple(rule.values()), rule)
+    edits.add_rules(config, list(missing.values()))
 
 
 def _whole(item: Json) -> str:

@@ -26,6 +26,8 @@ def placed(present: list[Any], entries: list[Json]) -> list[Any]:
     """
     keys = [_key(entry["destination"]) for entry in entries]
     added = sorted(zip(keys, entries, strict=True), key=_depth)
+    if not present:
+        return [entry for _, entry in added]
     before: dict[int, list[Json]] = {}
     for index, (_, entry) in zip(_indexes(present, [key for key, _ in added]), added, strict=True):
         before.setdefault(index, []).append(entry)
@@ -62,8 +64,11 @@ def _indexes(present: list[Any], keys: list[str]) -> list[int]:
     indexes = []
     above: dict[str, int] = {}  # path -> the last mount at it or above it; many new mounts lie in one directory
     for key in keys:
-        behind = _last_above(key, last, above)
-        indexes.append(next((index for index in below[key] if index > behind), len(present)))
+        index = len(present)
+        if below[key]:
+            behind = _last_above(key, last, above)
+            index = next((later for later in below[key] if later > behind), index)
+        indexes.append(index)
     return indexes
 
 

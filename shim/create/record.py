@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 _SWEEP_EVERY = 60  # seconds
+_ORIGINS, _ORIGINS_TEXT = "\0", '"\\u0000"'  # stands for the origins in a record; no other text of it is a NUL alone
 
 
 def write(
@@ -64,7 +65,7 @@ def write(
             variables=_changes(plan, bundle, edited, directory, call),
         )
         life = [_absolute(call.bundle), states(call, call.id), mount_namespace(), posix.getpid(), posix.getppid()]
-        replace(f"{directory}/{call.key}", text(life, entry).encode("ascii"))
+        replace(f"{directory}/{call.key}", text(life, entry, plan).encode("ascii"))
         clean_up(directory, call.key)
     except (OSError, ValueError, TypeError):
         pass
@@ -88,13 +89,15 @@ def clean_up(directory: str, mine: str) -> None:
         record_sweep.sweep(directory, mine)
 
 
-def text(life: list[Any], entry: Json) -> str:
+def text(life: list[Any], entry: Json, plan: Plan) -> str:
     """A record. Raises ValueError or TypeError when it cannot be one.
 
     Arguments:
-        life, entry: its lines, as they are described above.
+        life: its first line, as shim.create.record_files describes it.
+        entry: its second line, as `content` gave it.
+        plan: the plan, whose origins are encoded once for the record and for an answer.
     """
-    return f"{fastjson.dumps(life)}\n{fastjson.dumps(entry)}\n"
+    return f"{fastjson.dumps(life)}\n{fastjson.dumps(entry).replace(_ORIGINS_TEXT, plan.text(), 1)}\n"
 
 
 def content(
@@ -126,7 +129,7 @@ def content(
         "config": config,
         "identity": identity,
         "wanted": requests,
-        "origins": decision.plan.origins if decision.plan else [],
+        "origins": _ORIGINS,
         "folded": folded,
         "findings": [finding.to_json() for finding in decision.findings],
         "env": variables,
