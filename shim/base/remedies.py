@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import posix
 
+_MISSING = (errno.ENOENT, errno.ENOTDIR)
+_MOST_LINKS = 40  # as many as Linux follows
 _TO_READ = {
     errno.ENOENT: "name a file that exists",
     errno.ENOTDIR: "name a file that exists",
@@ -24,9 +27,42 @@ _TO_WRITE = {
 }
 
 
-def to_read(error: OSError | ValueError) -> str:
-    """What helps where a file cannot be read; "" where the error says nothing more than the usual remedy."""
-    return _of(error, _TO_READ)
+def to_read(error: OSError | ValueError, path: str = "") -> str:
+    """What helps where a file cannot be read; "" where the error says nothing more than the usual remedy.
+
+    Arguments:
+        error: of the system.
+        path: the file; that of the error when not given.
+    """
+    if not path and isinstance(error, OSError) and isinstance(error.filename, str):
+        path = error.filename
+    target = missing_target(path) if path and isinstance(error, OSError) and error.errno in _MISSING else ""
+    return f"remove the link, or restore its target {target}" if target else _of(error, _TO_READ)
+
+
+def missing_target(path: str) -> str:
+    """Where a link leads that keeps a file from being there: the file, or a directory above it; "" for no such link."""
+    while path and not _is_there(path):
+        path = path.rpartition("/")[0]
+    target = ""
+    for _ in range(_MOST_LINKS):
+        try:
+            to = posix.readlink(path)
+        except (OSError, ValueError):
+            break
+        target = path = to if to.startswith("/") or "/" not in path else f"{path.rpartition('/')[0]}/{to}"
+    return "" if not target or _is_there(target) else target
+
+
+def _is_there(path: str) -> bool:
+    """Whether there is something at a path; a link counts wherever it leads."""
+    try:
+        posix.lstat(path)
+    except OSError as error:
+        return error.errno not in _MISSING
+    except ValueError:  # a NUL in it
+        return False
+    return True
 
 
 def to_write(error: OSError | ValueError) -> str:

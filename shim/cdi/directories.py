@@ -173,13 +173,21 @@ class Directories:
 
     def _unlisted(self, directory: str, error: OSError | ValueError) -> None:
         """Note that a directory cannot be listed: no finding if it is missing, which is usual. The scan goes on."""
-        if isinstance(error, FileNotFoundError):
-            self.searched.append((directory, MISSING))
-            return
-        why = reason(error)
+        if not isinstance(error, FileNotFoundError):
+            why, remedy = reason(error), ""
+        else:
+            try:
+                posix.readlink(directory)
+            except OSError:
+                self.searched.append((directory, MISSING))
+                return
+            from shim.base import remedies  # late: few of these are links
+
+            target, remedy = remedies.missing_target(directory), remedies.to_read(error, directory)
+            why = f"it leads to {target}, which is missing"
         self.searched.append((directory, why))
         text = f"the spec directory cannot be listed: {why}"
-        self._note(directory, [Finding("SPEC_DIR_UNREADABLE", text, path=directory, rule="unlistable")])
+        self._note(directory, [Finding("SPEC_DIR_UNREADABLE", text, remedy, path=directory, rule="unlistable")])
 
 
 def read(dirs: Iterable[str] = DEFAULT, trust: Trust | None = None, inputs: Noting | None = None) -> Directories:

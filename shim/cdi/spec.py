@@ -141,8 +141,12 @@ def _listed(findings: list[Finding]) -> list[Finding]:
 def _unreadable(path: str, text: str, error: OSError | ValueError | None = None) -> SpecError:
     from shim.base import remedies  # late: only where a spec is refused
 
-    remedy = remedies.to_read(error) if error else ""
-    text = f"{text}: {reason(error)}" if error else text
+    remedy = remedies.to_read(error, path) if error else ""
+    target = remedies.missing_target(path) if error else ""
+    if target:
+        text += f": it leads to {target}, which is missing"
+    elif error:
+        text += f": {reason(error)}"
     return SpecError([Finding("SPEC_UNREADABLE", text, remedy, path=path, rule="unreadable")])
 
 

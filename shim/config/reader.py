@@ -254,7 +254,7 @@ def _line_of(error: Exception) -> int:
 def _unreadable(path: str, error: OSError | ValueError) -> ConfigurationError:
     from shim.base import remedies  # late: only where it is refused
 
-    remedy = remedies.to_read(error) or "check owner, mode and type of the file"
+    remedy = remedies.to_read(error, path) or "check owner, mode and type of the file"
     text = f"the configuration file cannot be read: {reason(error)}"
     return ConfigurationError([Finding("SETTINGS", text, remedy, path=path)])
 

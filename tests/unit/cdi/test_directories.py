@@ -118,6 +118,21 @@ def test_a_directory_that_cannot_be_listed_is_told_and_does_not_hide_the_next(ob
     assert found.searched[1] == (f"{tmp_path}/good", "ok")
 
 
+def test_d11_a_directory_that_is_a_link_to_nothing_was_just_missing(trusted_path: Path) -> None:
+    put(trusted_path / "good/a.json", "0")
+    link = trusted_path / "link"
+    link.symlink_to("/nowhere/cdi")
+    for trust in (None, Trust()):
+        found = directories.read([str(link), str(trusted_path / "none"), str(trusted_path / "good")], trust)
+        (finding,) = found.findings[str(link)]
+        assert (finding.id, finding.remedy) == (
+            "SPEC_DIR_UNREADABLE",
+            "remove the link, or restore its target /nowhere/cdi",
+        )
+        assert found.searched[0] == (str(link), "it leads to /nowhere/cdi, which is missing")
+        assert found.searched[1] == (str(trusted_path / "none"), "missing")
+
+
 def test_a_spec_file_may_stand_in_the_place_of_a_directory(tmp_path: Path) -> None:
     one, other = put(tmp_path / "one.json", "0"), put(tmp_path / "other.json", "0")
     found = _open(one, other)

@@ -68,6 +68,25 @@ def test_d11_a_missing_file_was_to_be_checked_for_its_mode(
     assert "Errno" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    "command", ["cdi validate LINK", "cdi diff LINK LINK", "config show LINK", "explain --replay LINK"]
+)
+def test_d11_a_link_to_nothing_was_to_be_named_by_another_name(shim: Run, tmp_path: Path, command: str) -> None:
+    """`ls` shows the file, and the remedy was to name a file that exists."""
+    (tmp_path / "LINK").symlink_to("/nowhere/nvidia.yaml")
+    done = shim(*command.split())
+    assert done.returncode == 1
+    assert "remove the link, or restore its target /nowhere/nvidia.yaml" in done.stderr
+
+
+def test_d11_a_link_to_nothing_in_a_spec_directory_is_told_with_its_target(shim: Run, trusted_path: Path) -> None:
+    (trusted_path / "a.yaml").symlink_to("/nowhere/nvidia.yaml")
+    for command in (("cdi", "list", "--spec-dir", str(trusted_path)), ("cdi", "validate", str(trusted_path))):
+        error = shim(*command).stderr
+        assert f"{trusted_path}/a.yaml: cannot be opened: it leads to /nowhere/nvidia.yaml, which is missing" in error
+        assert "remove the link, or restore its target /nowhere/nvidia.yaml" in error
+
+
 def test_d11_a_file_that_is_there_has_the_usual_remedy(shim: Run, tmp_path: Path) -> None:
     """The control: only a missing file is named by another."""
     (tmp_path / "FILE").write_text("[")
