@@ -27,7 +27,7 @@ def take(host: Host, tree: Tree, wish: Wish) -> Snapshot:
         and kernel module have different versions it has no GPUs: a container could use none.
     """
     kernel = proc.driver_version(host)
-    answer = nvml.take(host, tree, nvml.locate(tree, wish))
+    answer = nvml.take(host, tree, nvml.locate(tree, wish, kernel))
     if isinstance(answer, Snapshot):
         version = kernel or answer.driver_version
         if answer.driver_version and kernel not in {"", answer.driver_version}:

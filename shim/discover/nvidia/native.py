@@ -8,6 +8,7 @@ from shim.base.findings import CdiError, Finding
 from shim.discover.edits import Edits
 from shim.discover.model import Discovery, Draft, DraftDevice
 from shim.discover.nvidia import devices, gpus, names, options
+from shim.discover.nvidia.driver import driver_edits
 
 if TYPE_CHECKING:
     from shim.discover.model import Wish
@@ -48,7 +49,12 @@ def discover(host: Host, wish: Wish) -> Discovery:
             findings.append(Finding("DISCOVERY_INCOMPLETE", "the driver has no GPU that a container could use"))
         return Discovery(options.VENDOR, devices=inventory, findings=tuple(findings))
     common = options.common_edits(wish)
-    findings += _add_control(common, nodes)
+    findings += add_control(common, nodes)
+    driver, faults = driver_edits(tree, snapshot.driver_version, wish)
+    findings += faults
+    if not snapshot.driver_version or any(fault.id == "DRIVER_MISMATCH" for fault in faults):
+        return Discovery(options.VENDOR, devices=inventory, findings=tuple(findings))
+    common.add(driver)
     can_have_all = wish.devices != (_NONE,)
     draft = Draft(devices.KIND, common, tuple(drafts), can_have_all)
     return Discovery(options.VENDOR, (draft,), inventory, tuple(findings))
@@ -57,23 +63,37 @@ def discover(host: Host, wish: Wish) -> Discovery:
 def _faults(wish: Wish, parts: list[Part]) -> list[Finding]:
     """What is wrong with single devices.
 
-    Raises CdiError: a device that --device names is wrong.
+    Raises CdiError: a device that --device names is wrong, or is a GPU in MIG mode.
     """
     asked = [part.finding for part in parts if part.finding and set(part.ids) & set(wish.devices)]
     if asked:
         raise CdiError(asked)
+    for part in parts:
+        gpu = part.gpu
+        word = next((word for word in wish.devices if word in {str(gpu.index), gpu.uuid, gpu.pci_address}), "")
+        if part.mig and word:
+            migs = ", ".join(names.index_of(gpu, mig) for mig in gpu.mig)
+            text = f"--device {word}: this GPU is in MIG mode (its MIG devices are: {migs})"
+            raise CdiError([Finding("DISCOVERY_WISH", text)])
     return [part.finding for part in parts if part.finding]
 
 
-def _add_control(common: Edits, nodes: Tree) -> list[Finding]:
-    """The nodes of the driver as a whole."""
+def add_control(edits: Edits, nodes: Tree) -> list[Finding]:
+    """Add the nodes of the driver as a whole.
+
+    Arguments:
+        edits: of a spec, or of a device whose spec has others without them.
+        nodes: the root of the device nodes.
+    Returns:
+        DISCOVERY_INCOMPLETE for each that is needed and missing.
+    """
     findings = []
     for path, remedy in _REQUIRED.items():
-        if not common.add_node(nodes, path):
+        if not edits.add_node(nodes, path):
             text = f"there is no device node {nodes.host_path(path)}, without which no GPU can be used"
             if nodes.node(path.removeprefix("/dev")):
                 text += f"; --dev-root names the directory above dev: {nodes.root.rpartition('/')[0] or '/'}"
             findings.append(Finding("DISCOVERY_INCOMPLETE", text, remedy))
     for path in _OPTIONAL:
-        common.add_node(nodes, path)
+        edits.add_node(nodes, path)
     return findings

@@ -7,18 +7,17 @@ with our rights: it is loaded from a trusted path alone.
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
+import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shim.base.findings import Finding
-from shim.discover.nvidia import pci
+from shim.discover.nvidia import child, pci
+from shim.discover.nvidia.search import Search
 from shim.discover.nvidia.snapshot import Gpu, Mig, Snapshot
+from shim.host import elf
 
 if TYPE_CHECKING:
     from typing import Any
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
     from shim.host.host import Host
     from shim.host.tree import Tree
 
-SONAME = "libnvidia-ml.so.1"
+SONAME, _STEM = "libnvidia-ml.so.1", "libnvidia-ml.so"
 DRIVER_NOT_LOADED, VERSION_MISMATCH = 9, 18
 
 _LIMIT = 60  # seconds; without the persistence daemon a GPU takes two to start
-_REAPED = 1  # seconds for a killed child to end; the kernel may hold it for as long as the GPU hangs
 _CHILD = Path(__file__).with_name("nvml_child.py")
 _CODES = {
     -1: "the answer is no text",
@@ -70,25 +68,32 @@ class Failure:
     is_absent: bool = False
 
 
-# Below the driver root, in the order of the search
-_DIRECTORIES = (
-    "/usr/lib64",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu/nvidia/current",
-    "/usr/lib/aarch64-linux-gnu/nvidia/current",
-    "/lib64",
-    "/lib/x86_64-linux-gnu",
-    "/lib/aarch64-linux-gnu",
-    "/usr/lib",
-    "/lib",
-)
+def locate(tree: Tree, wish: Wish, version: str) -> str | None:
+    """The path of the library in a root of the driver's files, None when there is none.
+
+    Arguments:
+        tree: the driver's files.
+        wish: where libraries are searched.
+        version: of the driver, "" when unknown. The link libnvidia-ml.so.1 is missing where ldconfig never ran.
+    Returns:
+        the first that is a library for this machine, else the first at all, so that a message can name it.
+    """
+    search = Search(tree, wish.library_paths, os.uname().machine)
+    directories = search.directories(_STEM)
+    usual = [f"{directory}/{name}" for name in (SONAME, f"{_STEM}.{version}") for directory in directories]
+    present = [path for path in usual if tree.is_file(path)]
+    return next((path for path in present if _fits(tree, path, search.machine)), present[0] if present else None)
 
 
-def locate(tree: Tree, wish: Wish) -> str | None:
-    """The path of the library in a root of the driver's files, None when there is none."""
-    directories = wish.library_paths or _DIRECTORIES
-    return next((f"{directory}/{SONAME}" for directory in directories if tree.is_file(f"{directory}/{SONAME}")), None)
+def _fits(tree: Tree, path: str, machine: str) -> bool:
+    file = tree.open(path)
+    if file is None:
+        return False
+    try:
+        with file:
+            return elf.read(file).fits(machine)
+    except (OSError, elf.NotAnElfError):
+        return False
 
 
 def take(host: Host, tree: Tree, path: str | None) -> Snapshot | Failure:
@@ -128,37 +133,10 @@ def ask(host: Host, library: str, limit: float = _LIMIT) -> dict[str, Any] | Fai
     binding = find_spec("pynvml")
     if binding is None or binding.origin is None:
         return Failure("Python's module pynvml (nvidia-ml-py) is missing: install shim anew", is_absent=True)
-    argv = [sys.executable, "-I", "-S", "-B", str(_CHILD), str(Path(binding.origin).parent), library]
-    # a session of its own: the terminal's signals are for us, and the child dies with us
-    child = subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        cwd="/", env={"PATH": "/usr/bin:/bin"}, start_new_session=True,
-    )  # fmt: skip
-    try:
-        written, _ = child.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        return Failure(f"NVML did not answer within {limit:g} s: a GPU hangs, `dmesg | grep -i xid` may name it")
-    finally:
-        _end(child)
-    if child.returncode < 0:
-        name = signal.Signals(-child.returncode).name
-        return Failure(f"NVML crashed ({name}); `dmesg | grep -iE 'xid|nvrm'` may name the GPU")
-    try:
-        answers: dict[str, Any] = json.loads(written)
-    except ValueError:
-        return Failure(f"the process that asks NVML ended with status {child.returncode} and no answer")
+    answers = child.ask(_CHILD, (str(Path(binding.origin).parent), library), limit)
+    if isinstance(answers, str):
+        return Failure(f"NVML of {library}: {answers}; `dmesg | grep -iE 'xid|nvrm'` may name the GPU")
     return answers
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a child that may hang in the kernel, which keeps a killed process until it answers: we do not wait for it."""
-    child.kill()
-    if child.stdout is not None:
-        child.stdout.close()
-    try:
-        child.wait(_REAPED)
-    except subprocess.TimeoutExpired:
-        pass
 
 
 def explained(error: list[Any]) -> str:
