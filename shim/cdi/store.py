@@ -53,6 +53,8 @@ def write(
     name: str | None = None,
     format: Literal["yaml", "json"] | None = None,
     transient_id: str | None = None,
+    *,
+    keeps_mode: bool = True,
 ) -> str:
     """Write a spec into a spec directory; a file of the same name is replaced.
 
@@ -62,8 +64,9 @@ def write(
         name: file name; without `.yaml` or `.json` the suffix is added. Without a name it is VENDOR-CLASS.
         format: "yaml" or "json"; if not given the name's suffix decides, else it is YAML.
         transient_id: for a spec that exists as long as a container: the name becomes VENDOR-CLASS_ID.
+        keeps_mode: whether a replaced file keeps its mode and owner, else it is like a new one.
 
-    Returns the path. A new file has mode 0644, a replaced file keeps its mode and owner.
+    Returns the path. A new file has mode 0644, whatever the umask is.
     Raises SpecError for a document that readers refuse, CdiError for names and for errors of the system.
     """
     data, spec = _text(document, _format_of(name, format))
@@ -74,9 +77,9 @@ def write(
     name = _checked_name(_with_suffix(name, _format_of(name, format)))
     directory = clean(directory)
     path = f"{directory.rstrip('/')}/{name}"
-    with _refusals(path, "written"):
+    with refusals(path, "written"):
         _make_directory(directory)
-        files.write(path, data, mode=_MODE, follow=False)
+        files.write(path, data, mode=_MODE, keep=keeps_mode, follow=False)
     return path
 
 
@@ -93,7 +96,7 @@ def remove(name: str, directory: str) -> bool:
     name = _checked_name(_with_suffix(name, "yaml"))
     directory = clean(directory)
     path = f"{directory.rstrip('/')}/{name}"
-    with _refusals(path, "removed"):
+    with refusals(path, "removed"):
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -195,8 +198,8 @@ def _make_directory(directory: str) -> None:
 
 
 @contextmanager
-def _refusals(path: str, done: str) -> Iterator[None]:
-    """Turn an OSError in the block into a CdiError with what was not done, the reason and the remedy."""
+def refusals(path: str, done: str) -> Iterator[None]:
+    """Turn an OSError in the block into a CdiError (SPEC_WRITE) with what was not done, the reason and the remedy."""
     try:
         yield
     except OSError as error:

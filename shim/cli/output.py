@@ -39,10 +39,18 @@ _COLOURS = {ERROR: "red", WARNING: "yellow"}
 _OF_DIFFS = {"+": "green", "-": "red", "@": "cyan"}  # by the first letter of a line of a unified diff
 
 
-def form_option(*more: str, text: str = "Form of the output.") -> Callable[[Command], Command]:
-    """The option -o of a command that prints a table, JSON or YAML, and the forms `more`."""
+def form_option(
+    *more: str, text: str = "Form of the output.", names: tuple[str, ...] = ("-o", "--output")
+) -> Callable[[Command], Command]:
+    """The option -o of a command that prints a table, JSON or YAML, and the forms `more`.
+
+    Arguments:
+        more: further forms.
+        text: of the help.
+        names: of the option, where --output is another one.
+    """
     forms = click.Choice(["table", *more, "json", "yaml"])
-    return click.option("-o", "--output", "form", type=forms, default="table", help=text)
+    return click.option(*names, "form", type=forms, default="table", help=text)
 
 
 format_option = form_option()

@@ -35,7 +35,7 @@ _VENDOR_PROGRAMS = {"nvidia-cdi-hook": [], "nvidia-ctk": ["hook"]}
 
 # Hooks of ours that make files out of links and folders, in the order of the work (hook_table in hooks/hook.c)
 _LINKS, _COMPAT, _CACHE = "create-symlinks", "enable-cuda-compat", "update-ldcache"
-_ORDER = (_LINKS, _COMPAT, _CACHE, "disable-device-node-modification", "update-application-profile")
+HOOKS = (_LINKS, _COMPAT, _CACHE, "disable-device-node-modification", "update-application-profile")
 
 
 def document(draft: Draft, wish: Wish) -> dict[str, Any] | None:
@@ -153,7 +153,7 @@ def _hooks(edits: Edits, wish: Wish) -> list[dict[str, Any]]:
     if edits.folders:
         options[_CACHE] = _repeated("--folder", edits.folders)
     options.update({name: list(arguments) for name, arguments in edits.hooks.items()})
-    names = [name for name in _ORDER if name in options and wish.wants_hook(name)]
+    names = [name for name in HOOKS if name in options and wish.wants_hook(name)]
     program = wish.hook_path.rpartition("/")[2]
     if program in _VENDOR_PROGRAMS:
         words = [program, *_VENDOR_PROGRAMS[program]]

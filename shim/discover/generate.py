@@ -1,0 +1,102 @@
+"""Generate: discover, make the specs, and write those that nothing stands in the way of."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from shim.base.findings import CdiError, Finding
+from shim.discover import hook_path, lock, output, takeover, vendors
+from shim.discover.output import REFUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from shim.discover.model import Discovery, Wish
+    from shim.discover.output import SpecFile, Target
+    from shim.host.host import Host
+
+
+@dataclass
+class Outcome:
+    """What was generated.
+
+    Attributes:
+        specs: every spec, written or not.
+        written: the paths of those whose files were written.
+        findings: about the devices, then about the specs.
+    """
+
+    specs: list[SpecFile] = field(default_factory=list)
+    written: set[str] = field(default_factory=set)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def generate(
+    host: Host,
+    wish: Wish,
+    target: Target,
+    wanted: Iterable[str],
+    *,
+    dry_run: bool = False,
+    progress: Callable[[str], object] = lambda _: None,
+) -> Outcome:
+    """Generate the specs of a host.
+
+    Arguments:
+        host: the machine.
+        wish: what is asked for.
+        target: where the specs go.
+        wanted: words of --vendor.
+        dry_run: whether nothing is written.
+        progress: is called with what is being done.
+    Raises:
+        CdiError: DISCOVERY_WISH for what makes no sense; DISCOVERY_BUSY while another process writes specs.
+    """
+    words = list(wanted)
+    is_written = not dry_run and target.file != "-"
+    with lock.held(host) if is_written else contextlib.nullcontext():
+        discoveries = list(vendors.discover(host, wish, words, lambda name: progress(f"looking for devices of {name}")))
+        outcome = Outcome(findings=[finding for one in discoveries for finding in one.findings])
+        outcome.specs, findings = output.prepare(host, discoveries, wish, target)
+        outcome.findings += findings
+        for one in outcome.specs:
+            one.findings += hook_path.faults(host, wish.hook_path, one.document)
+            if is_written:
+                progress(f"writing {one.path}")
+                put(host, one, wish, target, outcome)
+            outcome.findings += one.findings
+    if not outcome.specs and not findings:
+        outcome.findings.append(_nothing(words, discoveries))
+    return outcome
+
+
+def put(host: Host, one: SpecFile, wish: Wish, target: Target, outcome: Outcome) -> None:
+    """Move aside what is in the way of a spec, and write it; a failure restores what was there and is noted.
+
+    Arguments:
+        host: the machine.
+        one: the spec.
+        wish, target: as of `generate`.
+        outcome: gets the path of the spec if it is written.
+    """
+    if one.state == REFUSED:
+        return
+    taken = []
+    try:
+        for path in one.in_the_way:
+            taken.append(takeover.take(host, path, one.kind, one.path))
+        if output.write(host, one, wish, target):
+            outcome.written.add(one.path)
+    except CdiError as error:
+        one.findings += error.findings
+        for record in reversed(taken):
+            one.findings += takeover.restore(host, record)
+
+
+def _nothing(words: list[str], discoveries: list[Discovery]) -> Finding:
+    asked = vendors.names(words)
+    waits = [f"{one.vendor} waits for {one.waits_for}" for one in discoveries if one.waits_for]
+    text = f"no device was discovered; looked for: {', '.join(asked) or 'nothing'}"
+    return Finding("DISCOVERY_NOTHING", "; ".join([text, *waits]))
