@@ -61,7 +61,7 @@ def driver_edits(tree: Tree, version: str, wish: Wish, machine: str = "") -> tup
     findings = libraries.findings()
     findings += add_programs(edits, tree)
     add_configuration(edits, tree, wish.config_paths, machine)
-    findings += unknown_to_loaders(edits, (name for _, name in libraries.taken))
+    findings += unknown_to_loaders(edits, (name for _, name in libraries.taken), machine)
     add_firmware(edits, tree, version)
     if NO_SOCKETS not in wish.features:
         findings += add_sockets(edits, tree)

@@ -54,11 +54,11 @@ _IN_SHARE = (
 )
 _VULKAN = "vulkan/"
 
-# Library -> the file without which loaders do not know it, and what then does not work
+# Library -> files of which loaders need one to know it, and what does not work without
 _NEEDED = {
-    "libEGL_nvidia": ("/usr/share/glvnd/egl_vendor.d/10_nvidia.json", "EGL"),
-    "libGLX_nvidia": ("/etc/vulkan/icd.d/nvidia_icd.json", "Vulkan"),
-    "libnvidia-opencl": ("/etc/OpenCL/vendors/nvidia.icd", "OpenCL"),
+    "libEGL_nvidia": (("glvnd/egl_vendor.d/10_nvidia.json",), "EGL"),
+    "libGLX_nvidia": (("vulkan/icd.d/nvidia_icd.json", "vulkan/icd.d/nvidia_icd.{machine}.json"), "Vulkan"),
+    "libnvidia-opencl": (("OpenCL/vendors/nvidia.icd",), "OpenCL"),
 }
 
 _RUN = ("/run", "/var/run")
@@ -99,24 +99,21 @@ def add_configuration(edits: Edits, tree: Tree, paths: Iterable[str], machine: s
                 edits.add_mount(tree, path, f"{target}/{name}")
 
 
-def unknown_to_loaders(edits: Edits, names: Iterable[str]) -> list[Finding]:
+def unknown_to_loaders(edits: Edits, names: Iterable[str], machine: str) -> list[Finding]:
     """Findings for libraries that no loader knows, since the file that names them is missing.
 
     Arguments:
         edits: with configuration files.
         names: of the libraries that are mounted.
+        machine: as uname(2) names it.
     """
     findings = []
     stems = {name.partition(".so.")[0] for name in names}
-    for stem, (path, interface) in _NEEDED.items():
-        beginning = path.removesuffix(".json")
-        if stem in stems and not any(mount.startswith(beginning) for mount in edits.mounts):
-            text = (
-                f"{stem} is there, but no {path.partition('/')[2].partition('/')[2]}: {interface} will not see the GPU"
-            )
-            remedy = (
-                "install the driver's packages for graphics, or name the file's directory: --config-search-path DIR"
-            )
+    for stem, (files, interface) in _NEEDED.items():
+        endings = tuple(f"/{file.format(machine=machine)}" for file in files)
+        if stem in stems and not any(path.endswith(endings) for path in edits.mounts):
+            text = f"{stem} is there, but no {files[0]}: {interface} will not see the GPU"
+            remedy = "install the driver's packages for it, or name the file's directory: --config-search-path DIR"
             findings.append(Finding("DISCOVERY_PART", text, remedy))
     return findings
 
