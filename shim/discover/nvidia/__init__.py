@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # --mode -> module with a function `discover`, as `Mode` has it
 MODES: dict[str, str] = {
-    "auto": "shim.discover.nvidia.native",
+    "auto": "shim.discover.nvidia.auto",
     "nvml": "shim.discover.nvidia.native",
     "gds": "shim.discover.nvidia.companions",
     "mofed": "shim.discover.nvidia.companions",
@@ -32,6 +32,7 @@ MODES: dict[str, str] = {
     "nvswitch": "shim.discover.nvidia.companions",
     "imex": "shim.discover.nvidia.imex",
     "wsl": "shim.discover.nvidia.wsl",
+    "csv": "shim.discover.nvidia.tegra",
 }
 
 PCI_VENDOR = "0x10de"
@@ -53,7 +54,7 @@ def is_present(host: Host, wish: Wish) -> bool:
     """
     if wish.mode not in {"auto", ""} or host.exists("/proc/driver/nvidia") or host.exists("/dev/nvidiactl"):
         return True
-    if host.exists("/dev/dxg") or host.exists("/etc/nv_tegra_release"):
+    if host.exists("/dev/dxg") or options.is_tegra(host):
         return True
     # glob finds files, and the attribute is one
     return any(host.text(path) == PCI_VENDOR for path in host.glob("/sys/bus/pci/devices/*/vendor"))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 VENDOR = "nvidia"
 DOMAIN = "nvidia.com"
 
+TEGRA_RELEASE = "/etc/nv_tegra_release"  # of Linux for Tegra
+_CHIP = "/sys/devices/soc0/family"
+
 COHERENT = "enable-coherent-annotations"
 EXPLICIT_LIBRARIES = "enable-explicit-driver-libraries"
 NO_GIDS = "no-additional-gids-for-device-nodes"
@@ -37,6 +40,11 @@ def check_features(wish: Wish) -> None:
         near = ", ".join(nearest(name, sorted(FEATURES)) or sorted(FEATURES))
         text = f"--feature-flag {name}: NVIDIA has no such feature (there are: {near})"
         raise CdiError([Finding("DISCOVERY_WISH", text)])
+
+
+def is_tegra(host: Host) -> bool:
+    """Whether the machine is a Tegra system, such as a Jetson."""
+    return host.exists(TEGRA_RELEASE) or host.text(_CHIP).lower().startswith("tegra")
 
 
 def driver_tree(host: Host, wish: Wish) -> Tree:

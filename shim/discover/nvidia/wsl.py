@@ -8,11 +8,13 @@ that cannot be loaded, the store with the newest libcuda is taken.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from shim.base.findings import Finding
 from shim.discover.model import Device, Discovery, Draft, DraftDevice
 from shim.discover.nvidia import dxcore, options
+from shim.discover.nvidia.search import Search
 
 if TYPE_CHECKING:
     from shim.discover.edits import Edits
@@ -24,7 +26,7 @@ NODE = "/dev/dxg"
 LIBRARY = "libdxcore.so"
 KIND = f"{options.DOMAIN}/gpu"
 _ALL = "all"
-_DIRECTORIES = ("/usr/lib/wsl/lib", "/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu")
+_DIRECTORY = "/usr/lib/wsl/lib"
 _STORES = "/usr/lib/wsl/drivers"
 _MARK = "libcuda.so.1.1"  # a file that only NVIDIA's store has
 _SMI, _SMI_LINK = "nvidia-smi", "/usr/bin/nvidia-smi"
@@ -41,9 +43,11 @@ def is_present(host: Host, wish: Wish) -> bool:
 def library(tree: Tree, wish: Wish) -> str | None:
     """The path of libdxcore in the driver's root; None when it is missing.
 
-    WSL's own directory is not in ld.so.cache on every distribution, so it is searched first and by name.
+    WSL's own directory is not in ld.so.cache on every distribution, so it comes first.
     """
-    paths = (f"{directory.rstrip('/')}/{LIBRARY}" for directory in wish.library_paths or _DIRECTORIES)
+    search = Search(tree, wish.library_paths, os.uname().machine)
+    directories = [*([] if wish.library_paths else [_DIRECTORY]), *search.directories(LIBRARY)]
+    paths = (f"{directory.rstrip('/')}/{LIBRARY}" for directory in directories)
     return next(filter(tree.is_file, paths), None)
 
 
@@ -63,7 +67,7 @@ def discover(host: Host, wish: Wish) -> Discovery:
     path = library(tree, wish)
     store = ""
     if path is None:
-        text = f"there is no {LIBRARY} below {tree.host_path(_DIRECTORIES[0])}"
+        text = f"there is no {LIBRARY} below {tree.host_path(_DIRECTORY)}"
         findings.append(Finding("DISCOVERY_INCOMPLETE", text, _UPDATE))
     else:
         store, why = _store(host, tree, path)
