@@ -33,6 +33,7 @@ MODES: dict[str, str] = {
     "imex": "shim.discover.nvidia.imex",
     "wsl": "shim.discover.nvidia.wsl",
     "csv": "shim.discover.nvidia.tegra",
+    "management": "shim.discover.nvidia.management",
 }
 
 PCI_VENDOR = "0x10de"

@@ -19,6 +19,7 @@ from shim.discover.nvidia.driverfiles import add_configuration, add_programs, ad
 from shim.discover.nvidia.firmware import add_firmware
 from shim.discover.nvidia.libraries import Libraries
 from shim.discover.nvidia.links import links
+from shim.discover.nvidia.options import EXPLICIT_LIBRARIES, NO_SOCKETS
 from shim.discover.nvidia.search import Search
 from shim.discover.nvidia.xmodules import add_x_modules
 
@@ -26,13 +27,12 @@ if TYPE_CHECKING:
     from shim.discover.model import Wish
     from shim.host.tree import Tree
 
-EXPLICIT_LIBRARIES = "enable-explicit-driver-libraries"
-NO_SOCKETS = "disable-ipc-discoverer"
-
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)+")
 
 
-def driver_edits(tree: Tree, version: str, wish: Wish, machine: str = "") -> tuple[Edits, list[Finding]]:
+def driver_edits(
+    tree: Tree, version: str, wish: Wish, machine: str = "", *, has_graphics: bool = True
+) -> tuple[Edits, list[Finding]]:
     """The edits for the driver's files, with links, directories of libraries and hooks.
 
     Arguments:
@@ -40,6 +40,7 @@ def driver_edits(tree: Tree, version: str, wish: Wish, machine: str = "") -> tup
         version: of the driver that runs, from the kernel's module or NVML; it is never guessed from files' names.
         wish: directories to search, features.
         machine: as uname(2) names it; that of this kernel by default.
+        has_graphics: whether modules of X and files for loaders of graphics and OpenCL are added.
     Returns:
         the edits, and findings: DISCOVERY_INCOMPLETE without libcuda of this version, DRIVER_MISMATCH where the files
         are of another version, DISCOVERY_PART for what was left out.
@@ -57,11 +58,12 @@ def driver_edits(tree: Tree, version: str, wish: Wish, machine: str = "") -> tup
     libraries.take_driver(is_explicit=EXPLICIT_LIBRARIES in wish.features)
     directories = search.directories()
     _add_libraries(edits, tree, libraries, version, directories)
-    add_x_modules(edits, search, version, directories)
     findings = libraries.findings()
     findings += add_programs(edits, tree)
-    add_configuration(edits, tree, wish.config_paths, machine)
-    findings += unknown_to_loaders(edits, (name for _, name in libraries.taken), machine)
+    if has_graphics:
+        add_x_modules(edits, search, version, directories)
+        add_configuration(edits, tree, wish.config_paths, machine)
+        findings += unknown_to_loaders(edits, (name for _, name in libraries.taken), machine)
     add_firmware(edits, tree, version)
     if NO_SOCKETS not in wish.features:
         findings += add_sockets(edits, tree)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/dev/nvidia-caps-imex-channels"
 KIND = f"{options.DOMAIN}/imex-channel"
-_PREFIX = "channel"
+PREFIX = "channel"
 _CHANNELS = 1 << 20  # minor numbers of a device, see makedev(3)
 _DRIVER = "nvidia-caps-imex-channels"  # name of the major number in /proc/devices
 
@@ -25,14 +25,14 @@ def discover(host: Host, wish: Wish) -> Discovery:
     Raises CdiError: DISCOVERY_WISH for a number that no channel can have.
     """
     for word in wish.devices:
-        number = word.removeprefix(_PREFIX)
+        number = word.removeprefix(PREFIX)
         if number.isdecimal() and int(number) >= _CHANNELS:
             text = f"--device {word}: IMEX channels have the numbers 0 to {_CHANNELS - 1}"
             raise CdiError([Finding("DISCOVERY_WISH", text)])
     tree = options.device_tree(host, wish)
     drafts = []
     for name in tree.names(DIRECTORY):
-        number = name.removeprefix(_PREFIX)
+        number = name.removeprefix(PREFIX)
         edits = options.new_edits(wish)
         if number != name and number.isdecimal() and edits.add_node(tree, f"{DIRECTORY}/{name}"):
             drafts.append(DraftDevice((number,), edits, (name,)))
@@ -52,7 +52,7 @@ def _absent(host: Host, directory: str) -> Finding:
     lines = (line.split() for line in host.text("/proc/devices").splitlines())
     major = next((words[0] for words in lines if words[1:] == [_DRIVER]), "")
     if major:
-        remedy = f"mkdir -p {directory} && mknod {directory}/{_PREFIX}0 c {major} 0"
+        remedy = f"mkdir -p {directory} && mknod {directory}/{PREFIX}0 c {major} 0"
     else:
         remedy = "load the driver so that it makes channel 0: modprobe nvidia NVreg_CreateImexChannel0=1"
-    return Finding("DISCOVERY_INCOMPLETE", f"there is no device node {directory}/{_PREFIX}N", remedy)
+    return Finding("DISCOVERY_INCOMPLETE", f"there is no device node {directory}/{PREFIX}N", remedy)
