@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from shim.base.findings import CdiError, Finding
 from shim.discover.edits import Edits
 from shim.discover.model import Discovery, Draft, DraftDevice
-from shim.discover.nvidia import devices, gpus, names, options
+from shim.discover.nvidia import coherent, devices, gpus, names, options
 from shim.discover.nvidia.driver import driver_edits
 
 if TYPE_CHECKING:
@@ -57,7 +57,11 @@ def discover(host: Host, wish: Wish) -> Discovery:
     common.add(driver)
     can_have_all = wish.devices != (_NONE,)
     draft = Draft(devices.KIND, common, tuple(drafts), can_have_all)
-    return Discovery(options.VENDOR, (draft,), inventory, tuple(findings))
+    further: list[Draft] = []
+    if options.COHERENT in wish.features:
+        further, unknown = coherent.split(draft, wish, parts)
+        findings += unknown
+    return Discovery(options.VENDOR, (draft, *further), inventory, tuple(findings))
 
 
 def _faults(wish: Wish, parts: list[Part]) -> list[Finding]:
