@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from shim.base.findings import CdiError
 from shim.discover import nvidia, vendors
-from shim.discover.nvidia import nvml, nvml_child
+from shim.discover.nvidia import dxcore, nvml, nvml_child
 from shim.host.host import Host
 from shim.host.tree import Tree
 
@@ -48,7 +48,7 @@ def generate(given: dict[str, Any], host: Host) -> tuple[list[dict[str, Any]], l
         wish, _ = wishes.wish_of(given["argv"], host.environment, host)
     except wishes.UsageError:
         return [], []
-    with patch.object(nvml, "ask", _answers(given)):
+    with patch.object(nvml, "ask", _answers(given)), patch.object(dxcore, "ask", _adapters(given)):
         try:
             discovery = nvidia.discover(host, wish)
             return [document for _, document in vendors.documents(discovery, wish)], list(discovery.findings)
@@ -67,5 +67,17 @@ def _answers(given: dict[str, Any]) -> Callable[..., dict[str, Any] | nvml.Failu
         if library.removeprefix(host.root) not in stubs:
             return {"error": ["Init", 13]}  # a library without the functions
         return nvml_child.collect(FakeNvml(given["nvml"] or {"error": {"Init": 999}}))
+
+    return ask
+
+
+def _adapters(given: dict[str, Any]) -> Callable[..., dict[str, Any] | str]:
+    """libdxcore as the case has it, in place of the child process."""
+    stubs = {entry["path"] for entry in given["root"] if entry.get("role") == "dxcore"}
+
+    def ask(host: Host, library: str, limit: float = 0) -> dict[str, Any] | str:  # noqa: ARG001 - as dxcore.ask
+        if library.removeprefix(host.root) not in stubs:
+            return {"unloadable": "undefined symbol"}
+        return {"adapters": (given.get("dxcore") or {}).get("adapters", [])}
 
     return ask
