@@ -14,7 +14,7 @@ import click
 
 from shim.base.findings import CdiError
 from shim.base.paths import reason
-from shim.cli import cdi, completion, config, explain, finding_help, generate, hook, runtime, system, version
+from shim.cli import cdi, completion, config, device, explain, finding_help, generate, hook, runtime, system, version
 from shim.cli.output import show_findings
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -40,6 +40,7 @@ cdi.cdi.add_command(generate.command, "generate")
 shim.add_command(cdi.cdi)
 shim.add_command(completion.completion)
 shim.add_command(config.config)
+shim.add_command(device.device)
 shim.add_command(explain.explain)
 shim.add_command(hook.hook)
 shim.add_command(runtime.runtime)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.discover import hook_path, lock, output, takeover, vendors
+from shim.discover import hook_path, inventory, lock, output, takeover, vendors
 from shim.discover.output import REFUSED
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def generate(
         outcome = Outcome(findings=[finding for one in discoveries for finding in one.findings])
         outcome.specs, findings = output.prepare(host, discoveries, wish, target)
         outcome.findings += findings
+        if is_written:
+            outcome.findings += inventory.update(host, vendors.names(words), discoveries)
         for one in outcome.specs:
             one.findings += hook_path.faults(host, wish.hook_path, one.document)
             if is_written:
