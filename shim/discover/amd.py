@@ -116,7 +116,9 @@ def discover(host: Host, wish: Wish) -> Discovery:
     named = _named(drafts, wish)
     draft = Draft(KIND, common, named)
     inventory = _inventory(tree, wish, parts, drafts, named, common)
-    idle = [device for device in bus if device.address not in {partition.gpu.address for partition in parts}]
+    served = {partition.gpu.address for partition in parts}
+    # a GPU with a render node that cannot compute is in the inventory of the module drm
+    idle = [device for device in bus if device.address not in served and not any(map(pci.is_render, device.drm))]
     inventory += [_device(tree, device, device.address) for device in idle]
     return Discovery("amd", (draft,) if named else (), tuple(inventory), tuple(findings))
 

@@ -9,6 +9,7 @@ Source: CDI specification, "CDI JSON specification".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
@@ -19,7 +20,7 @@ from shim.discover.edits import Edits
 from shim.host.tree import natural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from shim.discover.edits import DeviceNode
@@ -74,6 +75,25 @@ def document(draft: Draft, wish: Wish) -> dict[str, Any] | None:
     if common:
         written["containerEdits"] = common
     return {**written, "cdiVersion": versions.minimum(written)}
+
+
+def narrowed(drafts: Sequence[Draft], wish: Wish) -> list[Wish | None]:
+    """For each draft the wish with those words of --device that are in it; None where none is.
+
+    Arguments:
+        drafts: of all vendors; a device need be in one of them only.
+        wish: what is asked for.
+    Raises:
+        CdiError: DISCOVERY_WISH for a word that no draft knows.
+    """
+    known = [draft.words() for draft in drafts]
+    for word in wish.devices:
+        if drafts and word != ALL and not any(word in words for words in known):
+            selected(drafts[0], replace(wish, devices=(word,)))
+    if not wish.devices or ALL in wish.devices:
+        return [replace(wish, devices=wish.devices and (ALL,))] * len(drafts)
+    chosen = [tuple(word for word in wish.devices if word in words) for words in known]
+    return [replace(wish, devices=words) if words else None for words in chosen]
 
 
 def selected(draft: Draft, wish: Wish) -> list[DraftDevice]:

@@ -1,6 +1,6 @@
 """Habana: accelerators of the family Intel Gaudi.
 
-    intel.com/gaudi  accel0   or 0000-19-00-0-0x1020, with `pci` in --device-name-strategy
+    intel.com/gaudi  accel0   or 0000-19-00-0-0x1020, with --device-name-strategy uuid
 
 A card has the node of its accelerator, a control node by which it can be watched while it computes, and, where its
 network ports serve RDMA, the verbs node of its InfiniBand device hlib_N. Names and kind are those of Intel's generator.
@@ -16,6 +16,7 @@ from shim.base.findings import Finding
 from shim.discover import pci
 from shim.discover.edits import Edits
 from shim.discover.model import Device, Discovery, Draft, DraftDevice
+from shim.discover.rdma import class_names
 from shim.discover.reports import add_nodes, is_writable, left_out
 from shim.host.tree import Tree, natural
 
@@ -27,7 +28,6 @@ KIND = "intel.com/gaudi"
 DRIVER = "habanalabs"
 
 _ACCEL = "/sys/class/accel"
-_VERBS = "/sys/class/infiniband_verbs"
 _GAUDI = {
     **dict.fromkeys((0x1000, 0x1001, 0x1010, 0x1011), "Gaudi"),
     0x1020: "Gaudi2",
@@ -51,21 +51,21 @@ def discover(host: Host, wish: Wish) -> Discovery:
     for card in bus:
         edits = Edits()
         accel = _accel(tree, card)
-        name = card.dashed if wish.names[:1] == ("pci",) or not accel else accel
+        names = wish.names_by({"index": accel or card.dashed, "uuid": card.dashed})
         if _is_ours(card):
-            findings += _add(edits, tree, nodes, card, accel, f"{KIND}={name}")
+            findings += _add(edits, tree, nodes, card, accel, f"{KIND}={names[0]}")
         is_written = bool(edits)
         if is_written:
-            drafts.append(DraftDevice((name,), edits, (accel, card.address, card.dashed)))
+            drafts.append(DraftDevice(names, edits, (accel, card.address, card.dashed)))
         inventory.append(
             Device(
-                name,
+                accel or card.dashed,
                 "habana",
                 model=_GAUDI.get(card.device, ""),
                 driver_version=pci.driver_version(tree, card.driver),
                 pci_address=card.address,
                 numa_node=card.numa_node,
-                cdi_names=(f"{wish.kind_of(KIND)}={name}",) if is_written else (),
+                cdi_names=tuple(f"{wish.kind_of(KIND)}={name}" for name in names) if is_written else (),
                 nodes=tuple(node.host_path for node in edits.nodes.values()),
             )
         )
@@ -104,8 +104,7 @@ def _verbs(tree: Tree, card: pci.PciDevice, accel: str) -> list[str]:
     """The name of the card's verbs node, uverbsN: below the card, else that of the InfiniBand device hlib_N."""
     below = card.names("infiniband_verbs")
     if not below:
-        name = f"hlib_{accel.removeprefix('accel')}"
-        below = [verbs for verbs in tree.names(_VERBS) if tree.text(f"{_VERBS}/{verbs}/ibdev") == name]
+        below = class_names(tree, "infiniband_verbs", f"hlib_{accel.removeprefix('accel')}")
     return below if len(below) == 1 else []
 
 

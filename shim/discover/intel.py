@@ -2,7 +2,7 @@
 
     intel.com/gpu      0000-03-00-0-0x56a0   card and render node, and what udev links to them by PCI address
     intel.com/gpu-mei  mei1                  the management engine of a GPU: firmware updates and diagnosis
-    intel.com/npu      accel0                or 0000-00-0b-0-0x643e, with `pci` in --device-name-strategy
+    intel.com/npu      accel0                or 0000-00-0b-0-0x643e, with --device-name-strategy uuid
 
 Names and kinds are those of Intel's generator, but for `all`, which it does not write. A GPU that VFIO holds for a
 virtual machine, which may run in a container, has the nodes of VFIO in place of those of DRM. The links below
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shim.base.findings import Finding
-from shim.discover import pci
+from shim.discover import dri, pci
 from shim.discover.edits import Edits
 from shim.discover.model import Device, Discovery, Draft, DraftDevice
 from shim.discover.reports import add_nodes, is_writable, left_out
@@ -32,7 +32,6 @@ GPU_DRIVERS = frozenset({"i915", "xe"})
 NPU_DRIVER = "intel_vpu"
 
 _CLASSES = frozenset({0x0300, 0x0380})  # VGA and other display controllers
-_BY_PATH = "/dev/dri/by-path"
 _VFIO = "/dev/vfio"
 
 
@@ -88,13 +87,13 @@ def _gpu(nodes: Tree, gpu: pci.PciDevice, findings: list[Finding]) -> list[Draft
         edits = _vfio(nodes, gpu, name, findings)
     elif gpu.driver not in GPU_DRIVERS:
         return []
-    elif not any(map(_is_card, gpu.drm)):
+    elif not any(map(pci.is_card, gpu.drm)):
         findings.append(left_out(name, f"the driver {gpu.driver} has made no DRM card of it", gpu.path))
         return []
     else:
         edits = _edits(nodes, name, [f"/dev/dri/{node}" for node in gpu.drm], [], findings)
         if edits:
-            _add_links(edits, nodes, gpu)
+            dri.add_links(edits, nodes, f"pci-{gpu.address}", gpu.drm)
     return [DraftDevice((gpu.dashed,), edits, (gpu.address, *gpu.drm))] if edits else []
 
 
@@ -105,14 +104,6 @@ def _vfio(nodes: Tree, gpu: pci.PciDevice, name: str, findings: list[Finding]) -
         return None
     own = [f"{_VFIO}/devices/{device}" for device in gpu.names("vfio-dev")]
     return _edits(nodes, name, [f"{_VFIO}/{gpu.iommu_group}", f"{_VFIO}/vfio"], own, findings)
-
-
-def _add_links(edits: Edits, nodes: Tree, gpu: pci.PciDevice) -> None:
-    """Add the links of udev that lead to a node of the GPU."""
-    for node in gpu.drm:
-        link = f"{_BY_PATH}/pci-{gpu.address}-{'card' if _is_card(node) else 'render'}"
-        if nodes.readlink(link) and nodes.resolve(link) == nodes.resolve(f"/dev/dri/{node}"):
-            edits.add_link(link, f"../{node}")
 
 
 def _engines(nodes: Tree, gpu: pci.PciDevice, findings: list[Finding]) -> list[DraftDevice]:
@@ -129,9 +120,9 @@ def _npu(nodes: Tree, wish: Wish, npu: pci.PciDevice, findings: list[Finding]) -
     if not names:
         findings.append(left_out(f"{NPU}={npu.dashed}", f"the driver {NPU_DRIVER} has made no node of it", npu.path))
         return []
-    name = npu.dashed if wish.names[:1] == ("pci",) else names[0]
-    edits = _edits(nodes, f"{NPU}={name}", [f"/dev/accel/{names[0]}"], [], findings)
-    return [DraftDevice((name,), edits, (names[0], npu.address, npu.dashed))] if edits else []
+    by_strategy = wish.names_by({"index": names[0], "uuid": npu.dashed})
+    edits = _edits(nodes, f"{NPU}={by_strategy[0]}", [f"/dev/accel/{names[0]}"], [], findings)
+    return [DraftDevice(by_strategy, edits, (names[0], npu.address, npu.dashed))] if edits else []
 
 
 def _entry(
@@ -157,16 +148,12 @@ def _memory(tree: Tree, gpu: pci.PciDevice) -> int:
     """Bytes of local memory: xe shows those of each tile, i915 (Intel's own version) those of the card."""
     tiles = [name for name in gpu.names("") if name.startswith("tile")]
     size = sum(max(pci.number(gpu.text(f"{tile}/physical_vram_size_bytes")), 0) for tile in tiles)
-    card = next(filter(_is_card, gpu.drm), "")
+    card = next(filter(pci.is_card, gpu.drm), "")
     return size or max(pci.number(tree.text(f"{gpu.path}/drm/{card}/lmem_total_bytes")), 0)
 
 
 def _is_bound(gpu: pci.PciDevice) -> bool:
     return gpu.driver in GPU_DRIVERS or gpu.driver in pci.VFIO_DRIVERS
-
-
-def _is_card(node: str) -> bool:
-    return node.startswith("card")
 
 
 def _waits_for(tree: Tree, gpus: list[pci.PciDevice], findings: list[Finding]) -> str:

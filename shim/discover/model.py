@@ -26,8 +26,8 @@ class Wish:
         library_paths: directories below the driver root that are searched for libraries in place of the usual ones.
         config_paths: directories below the driver root with configuration files, before the usual ones.
         kind: CLASS, or VENDOR/CLASS, in place of the vendor's usual kind; "" for that.
-        names: strategies by which devices are named, in order; () for the vendor's usual ones: index, uuid, type-index,
-            and pci (address and model, for Intel's NPUs and Gaudi). A module passes over those that it does not know.
+        names: strategies by which devices are named, in order; () for the vendor's usual ones: index, uuid, type-index.
+            A module whose devices have no UUID gives them for `uuid` a name that stays at a reboot, by their address.
         has_all: whether a device `all` is written.
         devices: which devices are written, by index, id or name; () for all of them.
         disabled_hooks: names of hooks that are left out; `all` for every hook.
@@ -64,6 +64,15 @@ class Wish:
         if not self.kind:
             return usual
         return self.kind if "/" in self.kind else f"{usual.partition('/')[0]}/{self.kind}"
+
+    def names_by(self, by: dict[str, str]) -> tuple[str, ...]:
+        """The names of a device by the strategies that are asked for.
+
+        Arguments:
+            by: strategy -> name, the usual strategy first, which counts where none of them is asked for.
+        """
+        wanted = [strategy for strategy in self.names if strategy in by] or list(by)[:1]
+        return tuple(dict.fromkeys(by[strategy] for strategy in wanted))
 
     def wants_hook(self, name: str) -> bool:
         """Whether a hook of this name is written."""

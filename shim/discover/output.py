@@ -10,7 +10,6 @@ nothing. What stands in the way of a spec leaves the old file as it is.
 
 from __future__ import annotations
 
-import dataclasses
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,16 +19,16 @@ from shim.base.paths import clean
 from shim.cdi import spec, store
 from shim.cdi.names import spec_name, split_kind
 from shim.discover import conflicts, engine_versions, remembered, shrink
-from shim.discover.document import document, selected
+from shim.discover.document import document, narrowed
 from shim.discover.remembered import Remembered
 from shim.discover.state import make_directory
 from shim.host.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Literal
 
-    from shim.discover.model import Discovery, Draft, Wish
+    from shim.discover.model import Discovery, Wish
     from shim.host.host import Host
 
 DIRECTORY = "/var/run/cdi"
@@ -140,7 +139,7 @@ def prepare(
     discovered = [(discovery.vendor, draft) for discovery in discoveries for draft in discovery.drafts]
     findings: list[Finding] = []
     specs: list[SpecFile] = []
-    for (vendor, draft), asked in zip(discovered, _wishes([draft for _, draft in discovered], wish), strict=True):
+    for (vendor, draft), asked in zip(discovered, narrowed([draft for _, draft in discovered], wish), strict=True):
         try:
             made = document(draft, asked) if asked else None
             if made is not None:
@@ -183,29 +182,6 @@ def write(host: Host, one: SpecFile, wish: Wish, target: Target) -> bool:
         kept = Remembered(one.path, one.vendor, one.kind, one.suffix, target.format, target.engines, wish)
         remembered.save(host, kept)
     return is_written
-
-
-def _wishes(drafts: list[Draft], wish: Wish) -> Iterator[Wish | None]:
-    """For each draft the wish with those words of --device that it knows; None where it knows none.
-
-    Raises CdiError: DISCOVERY_WISH for a word that no draft knows.
-    """
-    if not wish.devices:
-        yield from [wish for _ in drafts]
-        return
-    known: list[list[str]] = [[] for _ in drafts]
-    for word in wish.devices:
-        refusal: CdiError | None = None
-        for words, draft in zip(known, drafts, strict=True):
-            try:
-                selected(draft, dataclasses.replace(wish, devices=(word,)))
-                words.append(word)
-            except CdiError as error:
-                refusal = refusal or error
-        if refusal and not any(word in words for words in known):
-            raise refusal
-    for words in known:
-        yield dataclasses.replace(wish, devices=tuple(words)) if words else None
 
 
 def _check_length(kind: str) -> None:

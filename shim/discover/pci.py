@@ -128,8 +128,13 @@ def address_of(domain: int, location: int) -> str:
 
 def drm_names(tree: Tree, path: str) -> tuple[str, ...]:
     """The names of the DRM nodes of a device, by its directory in /sys; cards first, connectors left out."""
-    names = [name for name in tree.names(f"{path}/drm") if _CARD.fullmatch(name) or is_render(name)]
+    names = [name for name in tree.names(f"{path}/drm") if is_card(name) or is_render(name)]
     return tuple(sorted(names, key=lambda name: (is_render(name), natural(name))))
+
+
+def is_card(name: str) -> bool:
+    """Whether the name of a DRM node is that of a card; that of a connector, card0-DP-1, is not."""
+    return _CARD.fullmatch(name) is not None
 
 
 def is_render(name: str) -> bool:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from shim.base.findings import CdiError, Finding
-from shim.discover.document import ALL, document
+from shim.discover.document import document, narrowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from shim.discover.model import Discovery, Draft, Vendor, Wish
+    from shim.discover.model import Discovery, Vendor, Wish
     from shim.host.host import Host
 
 # name -> module, in the order in which they are asked; each is loaded when it is asked first
@@ -22,6 +21,8 @@ MODULES: dict[str, str] = {
     "amd": "shim.discover.amd",
     "intel": "shim.discover.intel",
     "habana": "shim.discover.habana",
+    "rdma": "shim.discover.rdma",
+    "drm": "shim.discover.drm",
     "rules": "shim.discover.rules",
 }
 AUTO = "auto"
@@ -73,16 +74,6 @@ def documents(discovery: Discovery, wish: Wish) -> list[tuple[str, dict[str, Any
 
     Raises CdiError: see shim.discover.document.
     """
-    documents = ((draft.suffix, document(draft, narrowed)) for draft, narrowed in _by_draft(discovery, wish))
-    return [(suffix, written) for suffix, written in documents if written is not None]
-
-
-def _by_draft(discovery: Discovery, wish: Wish) -> list[tuple[Draft, Wish]]:
-    """The drafts, each with a wish whose --device names what is in it: a device need be in one draft only."""
-    known = [draft.words() for draft in discovery.drafts]
-    unknown = [word for word in wish.devices if word != ALL and not any(word in words for words in known)]
-    if unknown or not wish.devices or ALL in wish.devices:
-        # unknown ones are refused with the names that there are
-        return [(draft, replace(wish, devices=tuple(unknown))) for draft in discovery.drafts]
-    chosen = (tuple(word for word in wish.devices if word in words) for words in known)
-    return [(draft, replace(wish, devices=own)) for draft, own in zip(discovery.drafts, chosen, strict=True) if own]
+    asked = zip(discovery.drafts, narrowed(discovery.drafts, wish), strict=True)
+    every = ((draft.suffix, document(draft, own)) for draft, own in asked if own)
+    return [(suffix, written) for suffix, written in every if written is not None]

@@ -18,7 +18,7 @@ from . import trees
 from .scene import difference
 
 _KINDS = {"gpu": (intel.GPU, intel.MEI), "npu": (intel.NPU,), "gaudi": (habana.KIND,)}
-_NAMES = {"--naming=machine": ("pci",)}
+_NAMES = {"--naming=machine": ("uuid",)}
 
 
 def run(case: dict[str, Any], tmpdir: str) -> str | None:

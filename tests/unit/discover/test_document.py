@@ -186,3 +186,5 @@ def test_a_device_need_be_in_one_of_several_specs_only() -> None:
     assert kinds(kind="other") == ["acme.example/other", "acme.example/side"]
     with pytest.raises(CdiError, match=r"--device 11: no such device"):
         kinds("s", "11")
+    with pytest.raises(CdiError, match=r"--device 11: no such device"):
+        kinds("all", "11")

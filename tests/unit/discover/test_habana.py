@@ -42,7 +42,7 @@ def test_a_card_has_its_accelerator_its_control_node_and_its_verbs(tmp_path: Pat
 
 
 def test_cards_are_named_by_address_and_model_when_that_is_asked_for(tmp_path: Path) -> None:
-    wish = dataclasses.replace(WISH, names=("pci",))
+    wish = dataclasses.replace(WISH, names=("uuid",))
     discovery = habana.discover(trees.build(card(0), str(tmp_path)), wish)
     assert set(specs(discovery, wish)["intel.com/gaudi"]) == {"0000-10-00-0-0x1020", "all", ""}
     assert discovery.devices[0].cdi_names == ("intel.com/gaudi=0000-10-00-0-0x1020",)

@@ -88,11 +88,23 @@ def test_a_class_of_the_users_choice_is_that_of_the_gpus(tmp_path: Path) -> None
     assert names == [("intel.com/x=0000-03-00-0-0x56a0",), ("intel.com/npu=accel0",)]
 
 
-@pytest.mark.parametrize(("names", "name"), [((), "accel0"), (("uuid",), "accel0"), (("pci",), "0000-00-0b-0-0x643e")])
-def test_an_npu_is_named_by_its_node_or_its_address(tmp_path: Path, names: tuple[str, ...], name: str) -> None:
-    wish = dataclasses.replace(WISH, names=names)
+@pytest.mark.parametrize(
+    ("strategies", "names"),
+    [
+        ((), ["accel0"]),
+        (("type-index",), ["accel0"]),
+        (("uuid",), ["0000-00-0b-0-0x643e"]),
+        (("index", "uuid"), ["0000-00-0b-0-0x643e", "accel0"]),
+    ],
+)
+def test_an_npu_is_named_by_its_node_or_its_address(
+    tmp_path: Path, strategies: tuple[str, ...], names: list[str]
+) -> None:
+    wish = dataclasses.replace(WISH, names=strategies)
     discovery = intel.discover(trees.build(npu(), str(tmp_path)), wish)
-    assert paths(specs(discovery, wish)["intel.com/npu"][name]) == ["/dev/accel/accel0"]
+    devices = specs(discovery, wish)["intel.com/npu"]
+    assert list(devices) == [*names, "all", ""]
+    assert all(paths(devices[name]) == ["/dev/accel/accel0"] for name in names)
     assert not discovery.findings
 
 
