@@ -86,4 +86,36 @@ TABLE: dict[str, str] = {
         "The commands of AMD's gpu-tracker, which gives a GPU to a single container, have no counterpart in discovery: "
         "its case is counted and not compared."
     ),
+    "own-class": (
+        "Discovery: the modes gds, mofed, gdrcopy, nvswitch and imex have classes of their own (imex-channel for "
+        "imex), and management has the kind management.nvidia.com/gpu. The reference gives all of them "
+        "nvidia.com/gpu, so that the specs of two modes in a directory make each other's devices invalid; --class has "
+        "that kind here, too."
+    ),
+    "unknown-word": (
+        "Discovery: a feature or a device that does not exist is refused with the names that do. The reference takes "
+        "any feature, and passes over devices in a mode that has `all` alone."
+    ),
+    "tegra-root": (
+        "Discovery: with a driver root, links of a Tegra system's lists are made at their path within the root, and "
+        "/etc/nv_tegra_release is that of the root if it has one. The reference makes links at paths of the host, "
+        "which dangle in the container, and mounts that file only if the host has it outside of the root."
+    ),
+    "tegra-pattern": (
+        "Discovery: a pattern of ignored links without / is of their names. In the reference it is of the whole path, "
+        "so that it matches nothing, without a word."
+    ),
+    "tegra-gpus": (
+        "Discovery: each discrete GPU of a Tegra system is a device beside the integrated GPU. In the reference a "
+        "second discrete GPU makes the whole machine one device 0."
+    ),
+    "tegra-nothing": (
+        "Discovery: without any entry in a Tegra system's lists nothing is written. The reference writes a GPU that "
+        "gives a container the name of the release and no device."
+    ),
+    "sandboxutils": (
+        "Discovery: libnvidia-sandboxutils is not asked. What the reference asks it, the driver's version and the DRM "
+        "nodes of a GPU, is known from the kernel, NVML and sysfs; where the library has another answer the driver "
+        "that runs is right."
+    ),
 }

@@ -13,7 +13,7 @@ from shim.discover.nvidia import dxcore, nvml, nvml_child
 from shim.host.host import Host
 from shim.host.tree import Tree
 
-from . import generate_rules, hosts, wishes
+from . import generate_modes, generate_rules, hosts, wishes
 from .fakenvml import FakeNvml
 
 if TYPE_CHECKING:
@@ -39,7 +39,17 @@ def run(case: dict[str, Any], tmpdir: str) -> str | None:
     environment = given.get("env") or {}
     host = Host(tmpdir, environment=environment)
     documents, findings = generate(given, host)
-    return generate_rules.verdict(documents, findings, expected, Tree(host))
+    try:
+        wish, _ = wishes.wish_of(given["argv"], host.environment, host)
+    except wishes.UsageError:
+        return generate_rules.verdict(documents, findings, expected, Tree(host))
+    theirs, rule = generate_modes.as_ours(wish, generate_rules.specs(expected))
+    if rule:
+        expected = {"status": expected["status"], "specs": theirs}
+    verdict = generate_rules.verdict(documents, findings, expected, Tree(host))
+    if verdict is None:
+        return rule
+    return generate_modes.deviation(given, wish, documents, theirs, findings, Tree(host)) or verdict
 
 
 def generate(given: dict[str, Any], host: Host) -> tuple[list[dict[str, Any]], list[Finding]]:

@@ -22,7 +22,7 @@ def verdict(
     host: Tree,
 ) -> str | None:
     """None: the same. Else the id of a deviation, or what differs."""
-    theirs = _specs(expected)
+    theirs = specs(expected)
     shown = "; ".join(f"{finding.id} {finding.text}" for finding in findings)
     if expected["status"] != 0:
         return None if not documents else f"they refuse ({expected.get('error')}), we write; findings: {shown}"
@@ -38,7 +38,8 @@ def verdict(
     )
 
 
-def _specs(expected: dict[str, Any]) -> list[dict[str, Any]]:
+def specs(expected: dict[str, Any]) -> list[dict[str, Any]]:
+    """The specs that the reference wrote; none where it failed."""
     if "files" in expected:
         return [file["spec"] for file in expected["files"].values() if "spec" in file]
     return expected.get("specs") or [expected["spec"]] if expected["status"] == 0 else []
