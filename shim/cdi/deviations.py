@@ -82,6 +82,53 @@ TABLE: dict[str, str] = {
         "Discovery: a unique id of 0, as integrated GPUs have it, is none. AMD's reference shows it as an id, by which "
         "it then selects all such GPUs."
     ),
+    "library-names": (
+        "Discovery: a library has its DT_SONAME as a link, and the name under which the driver has it where that is a "
+        "link on the host. NVIDIA's reference makes such links only where the host has them and leaves the names of "
+        "EGL's platform libraries to ldconfig in the container, so that a driver container in which ldconfig never "
+        "ran gives half of them; of a library that is a link it mounts the target without the name."
+    ),
+    "no-library": (
+        "Discovery: a file with the name of a library is mounted only if it is an ELF library for the machine. "
+        "NVIDIA's reference mounts text and empty files, too."
+    ),
+    "libcuda-directories": (
+        "Discovery: NVIDIA_CTK_LIBCUDA_DIR has the directories that have libcuda or libnvidia-ml. NVIDIA's reference "
+        "adds those to which links of other libraries lead, and what is left of their paths without the driver's "
+        "root, taken as text."
+    ),
+    "daemon-sockets": (
+        "Discovery: /tmp/nvidia-mps is mounted when it is a directory of root, and a daemon's socket is also looked "
+        "up on the machine when the driver has a root of its own. NVIDIA's reference takes no directories, which the "
+        "first always is, and none of the machine's sockets."
+    ),
+    "firmware-path": (
+        "Discovery: a firmware file is mounted from the directory from which the kernel takes it, the custom path of "
+        "the running kernel included. NVIDIA's reference mounts those of all directories, and looks for the custom "
+        "path, which is one of the machine, below the driver's root."
+    ),
+    "explicit-libraries": (
+        "Discovery: with enable-explicit-driver-libraries libnvidia-api.so.1 is a library, too. NVIDIA's reference "
+        "has it in its list and finds only versions of two numbers."
+    ),
+    "data-directories": (
+        "Discovery: files are looked up in directories that the command line names, then in the usual ones. NVIDIA's "
+        "reference takes XDG_DATA_DIRS of whoever starts it in place of these: two users get different specs of one "
+        "host."
+    ),
+    "resolved-root": (
+        "Discovery: a driver's root through a link, with `..`, or relative gives the same spec as its path without "
+        "these. NVIDIA's reference then mounts no library, or writes relative paths, with status 0."
+    ),
+    "driver-directories": (
+        "Discovery: libraries are looked up in /usr/lib as well, by links that are absolute within the driver's root, "
+        "and in directories of the command line that are given without that root before them. NVIDIA's reference "
+        "refuses."
+    ),
+    "required-missing": (
+        "Discovery: what a device cannot work without, and is missing, is an error, beside the spec of the rest. "
+        "NVIDIA's reference writes the spec with status 0."
+    ),
     "no-tracker": (
         "The commands of AMD's gpu-tracker, which gives a GPU to a single container, have no counterpart in discovery: "
         "its case is counted and not compared."

@@ -42,11 +42,11 @@ def run(case: dict[str, Any], tmpdir: str) -> str | None:
     try:
         wish, _ = wishes.wish_of(given["argv"], host.environment, host)
     except wishes.UsageError:
-        return generate_rules.verdict(documents, findings, expected, Tree(host))
+        return generate_rules.verdict(documents, findings, expected, Tree(host), given)
     theirs, rule = generate_modes.as_ours(wish, generate_rules.specs(expected))
     if rule:
         expected = {"status": expected["status"], "specs": theirs}
-    verdict = generate_rules.verdict(documents, findings, expected, Tree(host))
+    verdict = generate_rules.verdict(documents, findings, expected, Tree(host), given)
     if verdict is None:
         return rule
     return generate_modes.deviation(given, wish, documents, theirs, findings, Tree(host)) or verdict

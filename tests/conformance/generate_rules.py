@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import ERROR
 
-from . import effects
+from . import driver_rules, effects
 
 if TYPE_CHECKING:
     from shim.base.findings import Finding
@@ -20,22 +20,46 @@ def verdict(
     findings: list[Finding],
     expected: dict[str, Any],
     host: Tree,
+    given: dict[str, Any],
 ) -> str | None:
-    """None: the same. Else the id of a deviation, or what differs."""
-    theirs = specs(expected)
+    """None: the same. Else the id of a deviation, or what differs.
+
+    Arguments:
+        documents: that we write.
+        findings: that we report.
+        expected: what the reference did.
+        host: the machine.
+        given: the input of the case.
+    """
     shown = "; ".join(f"{finding.id} {finding.text}" for finding in findings)
+    errors = [finding for finding in findings if finding.level == ERROR]
+    mine = {name: value for document in documents for name, value in effects.of_document(document, host).items()}
+    scene = driver_rules.scene(given, host, mine)
     if expected["status"] != 0:
-        return None if not documents else f"they refuse ({expected.get('error')}), we write; findings: {shown}"
+        found = None if errors else driver_rules.found_driver(scene, expected.get("error", ""))
+        if documents and not found:
+            return f"they refuse ({expected.get('error')}), we write; findings: {shown}"
+        return found
     if not documents:
         return f"they write, we do not: {shown}"
-    mine = {name: value for document in documents for name, value in effects.of_document(document, host).items()}
-    wanted = {name: value for document in theirs for name, value in effects.of_document(document, host).items()}
-    different = effects.differences(mine, wanted)
-    if not different:
-        return f"same, but: {shown}" if any(finding.level == ERROR for finding in findings) else None
-    return (
-        f"{len(different)}: " + "; ".join(f"{n} {g} {k}: {a} / {b}" for n, g, k, a, b in different[:6]) + f" | {shown}"
-    )
+    wanted: dict[str, effects.Effects] = {}
+    for document in specs(expected):
+        wanted.update(effects.of_document(document, host))
+    rules: list[str] = []
+    different = []
+    for difference in effects.differences(mine, wanted):
+        rule = driver_rules.rule_of(scene, difference)
+        if rule is None:
+            different.append(difference)
+        else:
+            rules.append(rule)
+    if different:
+        lines = (f"{name} {group} {key}: {ours} / {theirs}" for name, group, key, ours, theirs in different[:_SHOWN])
+        return f"{len(different)}: {'; '.join(lines)} | {shown}"
+    if errors:
+        missing = driver_rules.missing_driver(scene, errors)
+        return missing or f"same, but: {shown}"
+    return rules[0] if rules else None
 
 
 def specs(expected: dict[str, Any]) -> list[dict[str, Any]]:
