@@ -53,8 +53,6 @@ def write(
     name: str | None = None,
     format: Literal["yaml", "json"] | None = None,
     transient_id: str | None = None,
-    *,
-    keeps_mode: bool = True,
 ) -> str:
     """Write a spec into a spec directory; a file of the same name is replaced.
 
@@ -64,9 +62,8 @@ def write(
         name: file name; without `.yaml` or `.json` the suffix is added. Without a name it is VENDOR-CLASS.
         format: "yaml" or "json"; if not given the name's suffix decides, else it is YAML.
         transient_id: for a spec that exists as long as a container: the name becomes VENDOR-CLASS_ID.
-        keeps_mode: whether a replaced file keeps its mode and owner, else it is like a new one.
 
-    Returns the path. A new file has mode 0644, whatever the umask is.
+    Returns the path. A new file has mode 0644, a replaced file keeps its mode and owner.
     Raises SpecError for a document that readers refuse, CdiError for names and for errors of the system.
     """
     data, spec = _text(document, _format_of(name, format))
@@ -75,6 +72,23 @@ def write(
     elif transient_id is not None:
         raise ValueError("a name and a transient_id exclude each other: the id is a part of the name")
     name = _checked_name(_with_suffix(name, _format_of(name, format)))
+    return _put(data, directory, name, keeps_mode=True)
+
+
+def put(data: bytes, directory: str, name: str) -> str:
+    """Write the text of a spec, from `encode`, into a spec directory; its mode is 0644 whatever was there before.
+
+    Arguments:
+        data: the text.
+        directory: as of `write`.
+        name: file name, with its suffix.
+
+    Returns the path. Raises CdiError for names and for errors of the system.
+    """
+    return _put(data, directory, _checked_name(name), keeps_mode=False)
+
+
+def _put(data: bytes, directory: str, name: str, *, keeps_mode: bool) -> str:
     directory = clean(directory)
     path = f"{directory.rstrip('/')}/{name}"
     with refusals(path, "written"):

@@ -14,7 +14,20 @@ import click
 
 from shim.base.findings import CdiError
 from shim.base.paths import reason
-from shim.cli import cdi, completion, config, device, explain, finding_help, generate, hook, runtime, system, version
+from shim.cli import (
+    cdi,
+    completion,
+    config,
+    device,
+    explain,
+    finding_help,
+    generate,
+    hook,
+    refresh,
+    runtime,
+    system,
+    version,
+)
 from shim.cli.output import show_findings
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -37,6 +50,7 @@ def shim() -> None:
 
 completion.WithVerbs.devices = staticmethod(cdi.complete_devices)
 cdi.cdi.add_command(generate.command, "generate")
+cdi.cdi.add_command(refresh.command, "refresh")
 shim.add_command(cdi.cdi)
 shim.add_command(completion.completion)
 shim.add_command(config.config)

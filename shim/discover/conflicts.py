@@ -31,12 +31,20 @@ def others(host: Host, spec_dirs: Iterable[str], kind: str, ours: Collection[str
     own = {_real(host, path) for path in ours}
     found: dict[str, str] = {}
     for directory in dict.fromkeys(map(clean, spec_dirs)):
-        for spec in directories.read((str(host.real(directory)),)).specs:
-            path = f"{directory}/{spec.path.rpartition('/')[2]}"
+        for path in _specs(host, directory):
             real = _real(host, path)
-            if spec.kind == kind and real not in own:
+            if real not in own and any(spec.kind == kind for spec in directories.read((real,)).specs):
                 found.setdefault(real, path)
     return list(found.values())
+
+
+def _specs(host: Host, directory: str) -> list[str]:
+    """The paths in a directory that are named like specs."""
+    try:
+        names = sorted(entry.name for entry in host.real(directory).iterdir() if not entry.is_dir())
+    except OSError:
+        return []  # no engine reads a spec there either
+    return [f"{directory}/{name}" for name in names if name.endswith((".json", ".yaml"))]
 
 
 def finding(host: Host, path: str, kind: str, target: str, *, is_ours: bool) -> Finding:

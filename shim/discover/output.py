@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import ERROR, CdiError, Finding
@@ -109,7 +110,7 @@ class SpecFile:
             return NEW
         return UNCHANGED if self.before == self.data and self.has_mode else CHANGED
 
-    @property
+    @cached_property
     def old(self) -> dict[str, Any] | None:
         """The document of the file that is there; None for a file that is none, or is broken."""
         if self.before is None:
@@ -121,7 +122,7 @@ class SpecFile:
 
 
 def prepare(
-    host: Host, discoveries: Iterable[Discovery], wish: Wish, target: Target
+    host: Host, discoveries: Iterable[Discovery], wish: Wish, target: Target, ours: Iterable[str] = ()
 ) -> tuple[list[SpecFile], list[Finding]]:
     """The specs of what was discovered.
 
@@ -130,6 +131,7 @@ def prepare(
         discoveries: of the vendors.
         wish: what was asked for.
         target: where the specs go.
+        ours: further files that are not in the way.
     Returns:
         the specs; and findings about drafts of which no spec can be made.
     Raises:
@@ -153,7 +155,7 @@ def prepare(
     _check_paths(specs, target)
     for one in specs:
         if one.path != "-":
-            _compare(host, one, [other.path for other in specs], target)
+            _compare(host, one, [*ours, *(other.path for other in specs)], target)
     return specs, findings
 
 
@@ -177,7 +179,7 @@ def write(host: Host, one: SpecFile, wish: Wish, target: Target) -> bool:
         real = host.real(directory or "/")
         with store.refusals(one.path, "written"):
             make_directory(real)
-        store.write(one.document, str(real), name, target.format, keeps_mode=False)
+        store.put(one.data, str(real), name)
     if directory in map(clean, (target.directory, *target.spec_dirs)):
         kept = Remembered(one.path, one.vendor, one.kind, one.suffix, target.format, target.engines, wish)
         remembered.save(host, kept)

@@ -50,7 +50,10 @@ def every(host: Host) -> list[Remembered]:
 def save(host: Host, remembered: Remembered) -> None:
     """Keep how a spec was generated. Raises CdiError: DISCOVERY_STATE."""
     wish = {name: sorted(value) if name in _SETS else value for name, value in asdict(remembered.wish).items()}
-    state.save(host, _file(remembered.path), {"format_version": _FORMAT, **asdict(remembered), "wish": wish})
+    document = {"format_version": _FORMAT, **asdict(remembered), "wish": wish}
+    path = _file(remembered.path)
+    if host.text(path) != state.encode(document).decode().strip():  # a refresh changes nothing about it
+        state.save(host, path, document)
 
 
 def forget(host: Host, path: str) -> None:

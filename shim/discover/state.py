@@ -67,7 +67,12 @@ def load(host: Host, path: str, make: Callable[[dict[str, Any]], Value]) -> Valu
 
 def save(host: Host, path: str, document: dict[str, Any]) -> None:
     """Write a file, with mode 0600. Raises CdiError: DISCOVERY_STATE."""
-    keep(host, path, json.dumps(document, indent=1).encode() + b"\n")
+    keep(host, path, encode(document))
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """The text of a file."""
+    return json.dumps(document, indent=1).encode() + b"\n"
 
 
 def keep(host: Host, path: str, data: bytes) -> None:
