@@ -127,7 +127,7 @@ class Libraries:
         if not any(name == cuda for _, name in self.taken):
             findings.append(self._other_version() or self._no_cuda(cuda))
         if self.left_out:
-            files = [f"{path}: {why}" for path, why in self.left_out.items()]
+            files = [f"{self._search.tree.host_path(path)}: {why}" for path, why in self.left_out.items()]
             more = f", and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
             text = f"left out although named like libraries of the driver: {', '.join(files[:_SHOWN])}{more}"
             findings.append(
@@ -136,10 +136,12 @@ class Libraries:
         return findings
 
     def _no_cuda(self, name: str) -> Finding:
-        root = self._search.tree.root
-        below = f"below {root}, " if root != "/" else ""
-        why = [f"{path}: {why}; " for path, why in self._unfit.items() if path.endswith(f"/{name}")]
-        text = f"{name} is in no directory that was searched ({below}{''.join(why)}{', '.join(self._search.searched)})"
+        tree = self._search.tree
+        below = f" below {tree.root}" if tree.root != "/" else ""
+        unfit = {path: why for path, why in self._unfit.items() if path.endswith(f"/{name}")}
+        files = "; ".join(f"{tree.host_path(path)}: {why}" for path, why in unfit.items())
+        text = f"{name} is in no directory that was searched{below}: {', '.join(self._search.searched)}"
+        text += f" ({files})" if files else ""
         remedy = "install the driver's libraries of this version, or name their directory: --library-search-path DIR"
         return Finding("DISCOVERY_INCOMPLETE", text, remedy)
 
@@ -150,7 +152,8 @@ class Libraries:
             others = [match for match in matches if match and match[1] != self._version]
             if any(isinstance(self._read(directory, match[0]), Library) for match in others):
                 have = ", ".join(match[1] for match in others)
-                text = f"the driver that runs is {self._version}, and the libraries in {directory} are {have}"
+                at = self._search.tree.host_path(directory)
+                text = f"the driver that runs is {self._version}, and the libraries in {at} are {have}"
                 return Finding("DRIVER_MISMATCH", text)
         return None
 

@@ -129,7 +129,7 @@ def test_absolute_links_stay_within_the_root(tmp_path: Path) -> None:
     assert edits.env["NVIDIA_CTK_LIBCUDA_DIR"] == MULTIARCH
     assert [finding.text for finding in findings] == [
         "left out although named like libraries of the driver: "
-        f"{MULTIARCH}/libnvidia-out.so.{VERSION}: a link that leads nowhere"
+        f"{ROOT}{MULTIARCH}/libnvidia-out.so.{VERSION}: a link that leads nowhere"
     ]
 
 
@@ -162,7 +162,7 @@ def test_without_libcuda_the_directories_that_were_searched_are_listed(tmp_path:
     wish = dataclasses.replace(WISH, library_paths=("/opt/a", "/opt/b"))
     edits, findings = discover(tmp_path, entries, wish)
     assert [(finding.id, finding.level) for finding in findings[:1]] == [("DISCOVERY_INCOMPLETE", ERROR)]
-    assert findings[0].text == f"libcuda.so.{VERSION} is in no directory that was searched (/opt/a, /opt/b)"
+    assert findings[0].text == f"libcuda.so.{VERSION} is in no directory that was searched: /opt/a, /opt/b"
     assert "--library-search-path" in findings[0].remedy
     assert f"/opt/a/libnvidia-ml.so.{VERSION}" in edits.mounts
 
@@ -172,13 +172,14 @@ def test_without_any_library_all_usual_directories_are_listed(tmp_path: Path) ->
     for directory in ("/usr/lib64", MULTIARCH, CURRENT, "/usr/lib", "those of /etc/ld.so.cache"):
         assert directory in findings[0].text
     _, findings = discover(tmp_path, driverroots.directory(ROOT), dataclasses.replace(WISH, driver_root=ROOT))
-    assert f"(below {ROOT}, /usr/lib64, " in findings[0].text
+    assert f" below {ROOT}: /usr/lib64, " in findings[0].text
 
 
 def test_a_libcuda_that_is_no_library_is_named_with_its_defect(tmp_path: Path) -> None:
-    _, findings = discover(tmp_path, driverroots.file(f"/usr/lib64/libcuda.so.{VERSION}"))
+    file = below(ROOT, driverroots.file(f"/usr/lib64/libcuda.so.{VERSION}"))
+    _, findings = discover(tmp_path, file, dataclasses.replace(WISH, driver_root=ROOT))
     assert findings[0].id == "DISCOVERY_INCOMPLETE"
-    assert f"(/usr/lib64/libcuda.so.{VERSION}: it is no ELF file; /usr/lib64, " in findings[0].text
+    assert findings[0].text.endswith(f" ({ROOT}/usr/lib64/libcuda.so.{VERSION}: it is no ELF file)")
 
 
 def test_files_of_another_version_are_a_mismatch_that_names_both(tmp_path: Path) -> None:
