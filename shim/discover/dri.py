@@ -1,4 +1,8 @@
-"""The links that udev makes below /dev/dri/by-path, of which programs know a card by its position in the machine."""
+"""The second paths of DRM nodes: udev links them below /dev/dri/by-path, where programs know a card by its position.
+
+In a container such a path is a bind mount of the node, as Intel's generator has it. A link would need a hook, and hooks
+write nothing into other mounts than the root's, so never into the container's /dev.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,11 @@ if TYPE_CHECKING:
     from shim.host.tree import Tree
 
 _BY_PATH = "/dev/dri/by-path"
+_OPTIONS = ("bind", "rw", "nosuid", "noexec")
 
 
-def add_links(edits: Edits, nodes: Tree, position: str, names: Iterable[str]) -> None:
-    """Add links to the DRM nodes of a device, those that lead to them on the host.
+def add_paths(edits: Edits, nodes: Tree, position: str, names: Iterable[str]) -> None:
+    """Add the paths by position of the DRM nodes of a device, those whose links lead to them on the host.
 
     Arguments:
         edits: of the device.
@@ -27,4 +32,4 @@ def add_links(edits: Edits, nodes: Tree, position: str, names: Iterable[str]) ->
     for name in names:
         link = f"{_BY_PATH}/{position}-{'render' if pci.is_render(name) else 'card'}"
         if nodes.readlink(link) and nodes.resolve(link) == nodes.resolve(f"/dev/dri/{name}"):
-            edits.add_link(link, f"../{name}")
+            edits.add_mount(nodes, link, options=_OPTIONS)

@@ -88,7 +88,7 @@ def discover(host: Host, wish: Wish) -> Discovery:
         findings += missing
         is_written = is_writable(missing)
         if is_written:
-            dri.add_links(edits, nodes, card.position, card.drm)
+            dri.add_paths(edits, nodes, card.position, card.drm)
             drafts.append(DraftDevice(card.names, edits, (*card.drm, card.render.removeprefix("renderD"))))
         if card.path in own:
             inventory.append(_entry(tree, ids, wish, card, edits if is_written else None))

@@ -5,9 +5,7 @@
     intel.com/npu      accel0                or 0000-00-0b-0-0x643e, with --device-name-strategy uuid
 
 Names and kinds are those of Intel's generator, but for `all`, which it does not write. A GPU that VFIO holds for a
-virtual machine, which may run in a container, has the nodes of VFIO in place of those of DRM. The links below
-/dev/dri/by-path are links in the container as well, made by the hook; Intel's generator mounts the node a second time
-at each of them.
+virtual machine, which may run in a container, has the nodes of VFIO in place of those of DRM.
 
 Source: Linux, drivers/gpu/drm/{i915,xe}, drivers/accel/ivpu, drivers/misc/mei; 60-drm.rules of udev.
 """
@@ -93,7 +91,7 @@ def _gpu(nodes: Tree, gpu: pci.PciDevice, findings: list[Finding]) -> list[Draft
     else:
         edits = _edits(nodes, name, [f"/dev/dri/{node}" for node in gpu.drm], [], findings)
         if edits:
-            dri.add_links(edits, nodes, f"pci-{gpu.address}", gpu.drm)
+            dri.add_paths(edits, nodes, f"pci-{gpu.address}", gpu.drm)
     return [DraftDevice((gpu.dashed,), edits, (gpu.address, *gpu.drm))] if edits else []
 
 

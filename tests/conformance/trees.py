@@ -57,7 +57,7 @@ def build(tree: Entries, top: str) -> Host:
 
 
 def container(document: dict[str, Any], host: Host) -> dict[str, Any]:
-    """What containers get of a spec: name of a device -> its nodes, links, hooks, mounts, variables.
+    """What containers get of a spec: name of a device -> its nodes, hooks, mounts, variables.
 
     Arguments:
         document: the spec; edits of the whole spec are added to those of each device.
@@ -101,8 +101,7 @@ def _edits(every: list[dict[str, Any]], host: Host) -> dict[str, Any]:
                 result["mounts"].add((mount["hostPath"], mount["containerPath"], *sorted(mount.get("options", ()))))
         result["env"] |= set(edits.get("env", ()))
         result["gids"] |= set(edits.get("additionalGids", ()))
-        for hook in edits.get("hooks", ()):
-            result["hooks"] += _hook(hook["args"], result["same_as"])
+        result["hooks"] += edits.get("hooks", ())
     return result
 
 
@@ -127,17 +126,3 @@ def _is_node_again(mount: dict[str, Any], host: Host, same_as: dict[str, str]) -
         return False
     same_as[mount["containerPath"]] = target
     return True
-
-
-def _hook(arguments: list[str], same_as: dict[str, str]) -> list[str]:
-    """The hooks of one hook object, but for the links to nodes, which are noted in `same_as`."""
-    names = []
-    words = iter(arguments[2:])
-    for word in words:
-        if not word.startswith("-"):
-            names.append(word)
-            continue
-        target, _, link = next(words).partition("::")
-        if word == "--link":
-            same_as[link] = os.path.normpath(os.path.join(os.path.dirname(link), target))
-    return [name for name in names if name != "create-symlinks"]

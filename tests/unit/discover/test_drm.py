@@ -45,7 +45,10 @@ def test_a_card_has_the_names_of_its_render_node_and_its_address(tmp_path: Path)
     assert devices["0000:01:00.0"] == devices["renderD128"] == devices["all"]
     assert paths(devices["renderD128"]) == ["/dev/dri/card0", "/dev/dri/renderD128"]
     assert devices["renderD128"]["additionalGids"] == [VIDEO, machines.RENDER]
-    assert "../renderD128::/dev/dri/by-path/pci-0000:01:00.0-render" in devices["renderD128"]["hooks"][0]["args"]
+    assert [mount["containerPath"] for mount in devices["renderD128"]["mounts"]] == [
+        "/dev/dri/by-path/pci-0000:01:00.0-card",
+        "/dev/dri/by-path/pci-0000:01:00.0-render",
+    ]
     assert not discovery.findings
 
 
@@ -91,8 +94,8 @@ def test_a_device_of_a_platform_has_the_name_of_its_render_node(tmp_path: Path) 
     devices = specs(drm.discover(host, WISH))["drm/gpu"]
     assert drm.is_present(host, WISH)
     assert set(devices) == {"renderD128", "all", ""}
-    link = "../card0::/dev/dri/by-path/platform-fb000000.gpu-card"
-    assert devices["renderD128"]["hooks"][0]["args"][-1] == link
+    (mount,) = devices["renderD128"]["mounts"]
+    assert mount["hostPath"] == mount["containerPath"] == "/dev/dri/by-path/platform-fb000000.gpu-card"
 
 
 def test_a_card_without_render_node_and_address_is_named_by_its_card(tmp_path: Path) -> None:

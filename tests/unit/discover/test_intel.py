@@ -47,12 +47,11 @@ def test_of_a_laptop_with_another_gpu_intels_is_written(tmp_path: Path) -> None:
     assert set(devices) == {gpu.name, "all", ""}
     assert paths(devices[gpu.name]) == list(gpu.nodes) == ["/dev/dri/card1", "/dev/dri/renderD128"]
     assert devices[gpu.name]["additionalGids"] == [VIDEO, RENDER]
-    (hook,) = devices[gpu.name]["hooks"]
-    links = [
-        "../card1::/dev/dri/by-path/pci-0000:00:02.0-card",
-        "../renderD128::/dev/dri/by-path/pci-0000:00:02.0-render",
+    links = [f"/dev/dri/by-path/pci-0000:00:02.0-{name}" for name in ("card", "render")]
+    assert [(mount["hostPath"], mount["containerPath"]) for mount in devices[gpu.name]["mounts"]] == [
+        (link, link) for link in links
     ]
-    assert hook["args"] == ["shim", "hook", "create-symlinks", "--link", links[0], "--link", links[1]]
+    assert "hooks" not in devices[gpu.name]
     assert not discovery.findings
 
 
@@ -66,7 +65,7 @@ def test_a_link_that_leads_to_another_card_is_not_taken(tmp_path: Path) -> None:
     links = {"/dev/dri/by-path/pci-0000:03:00.0-card": {"link": "../card1"}}
     other = pci("0000:04:00.0", 0x10DE, 1, 0x0300, "nvidia", ("card1",))
     host = trees.build(arc(("card0", "renderD128")) | other | links, str(tmp_path))
-    assert "hooks" not in specs(intel.discover(host, WISH))["intel.com/gpu"]["0000-03-00-0-0x56a0"]
+    assert "mounts" not in specs(intel.discover(host, WISH))["intel.com/gpu"]["0000-03-00-0-0x56a0"]
 
 
 def test_the_management_engine_of_a_gpu_is_a_device_of_its_own_kind(tmp_path: Path) -> None:
