@@ -9,11 +9,12 @@ that cannot be loaded, the store with the newest libcuda is taken.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import Finding
 from shim.discover.model import Device, Discovery, Draft, DraftDevice
-from shim.discover.nvidia import dxcore, options
+from shim.discover.nvidia import dxcore, gpus, options
 from shim.discover.nvidia.search import Search
 
 if TYPE_CHECKING:
@@ -77,9 +78,29 @@ def discover(host: Host, wish: Wish) -> Discovery:
     common = options.common_edits(wish)
     findings += _add_files(common, tree, store, path)
     draft = Draft(KIND, common, (DraftDevice((_ALL,), node),), can_have_all=False)
-    name = f"{wish.kind_of(KIND)}={_ALL}"
-    device = Device(_ALL, options.VENDOR, platform="wsl", cdi_names=(name,), nodes=(NODE,))
-    return Discovery(options.VENDOR, (draft,), (device,), tuple(findings))
+    return Discovery(options.VENDOR, (draft,), _inventory(host, tree, wish, node), tuple(findings))
+
+
+def _inventory(host: Host, tree: Tree, wish: Wish, node: Edits) -> tuple[Device, ...]:
+    """The GPUs as NVML knows them, else a device for all of them."""
+    # WSL's own directory has an NVML that leads to the driver store
+    paths = wish.library_paths or (_DIRECTORY,)
+    snapshot = gpus.take(host, tree, replace(wish, library_paths=paths))
+    nodes = tuple(entry.host_path for entry in node.nodes.values())
+    everything = Device(
+        _ALL,
+        options.VENDOR,
+        driver_version=snapshot.driver_version,
+        platform="wsl",
+        cdi_names=(f"{wish.kind_of(KIND)}={_ALL}",),
+        nodes=nodes,
+    )
+    each = (
+        replace(everything, name=str(gpu.index), model=gpu.name, memory=gpu.memory, uuid=gpu.uuid)
+        for gpu in snapshot.gpus
+        if not gpu.error
+    )
+    return tuple(each) or (everything,)
 
 
 def _store(host: Host, tree: Tree, path: str) -> tuple[str, list[Finding]]:

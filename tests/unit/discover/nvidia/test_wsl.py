@@ -11,7 +11,8 @@ from conformance import hosts
 
 from shim.discover import nvidia, vendors
 from shim.discover.model import Discovery, Wish
-from shim.discover.nvidia import dxcore, wsl
+from shim.discover.nvidia import dxcore, gpus, wsl
+from shim.discover.nvidia.snapshot import Gpu, Snapshot
 from shim.host.host import Host
 
 STORE = "/usr/lib/wsl/drivers/nv_dispi.inf_amd64_0123456789abcdef"
@@ -67,8 +68,27 @@ def test_the_spec_has_the_node_and_the_files_of_the_store_of_nvidia_alone(tmp_pa
         ["create-symlinks", "--link", f"{STORE}/nvidia-smi::/usr/bin/nvidia-smi"],
         ["update-ldcache", "--folder", STORE, "--folder", "/usr/lib/wsl/lib"],
     ]
-    [device] = discovery.devices
-    assert (device.platform, device.cdi_names, device.nodes) == ("wsl", ("nvidia.com/gpu=all",), ("/dev/dxg",))
+
+
+def test_the_inventory_has_the_gpus_of_nvml_else_a_device_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [device] = discover(tmp_path).devices
+    assert (device.name, device.platform, device.cdi_names) == ("all", "wsl", ("nvidia.com/gpu=all",))
+    assert device.nodes == ("/dev/dxg",)
+    cards = (Gpu(0, 0, "GPU-a", name="NVIDIA RTX 4090", memory=1 << 30), Gpu(1, error="lost"))
+    asked: list[Wish] = []
+
+    def take(_: object, __: object, wish: Wish) -> Snapshot:
+        asked.append(wish)
+        return Snapshot("552.44", "", cards, "nvml")
+
+    monkeypatch.setattr(gpus, "take", take)
+    [device] = discover(tmp_path, []).devices
+    assert (device.name, device.model, device.driver_version) == ("0", "NVIDIA RTX 4090", "552.44")
+    assert (device.memory, device.uuid, device.platform) == (1 << 30, "GPU-a", "wsl")
+    assert (device.cdi_names, device.nodes) == (("nvidia.com/gpu=all",), ("/dev/dxg",))
+    assert asked[0].library_paths == ("/usr/lib/wsl/lib",)
 
 
 def test_a_driver_root_is_left_out_of_the_paths_in_the_container(tmp_path: Path) -> None:
