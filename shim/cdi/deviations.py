@@ -140,8 +140,8 @@ TABLE: dict[str, str] = {
         "that kind here, too."
     ),
     "unknown-word": (
-        "Discovery: a feature or a device that does not exist is refused with the names that do. The reference takes "
-        "any feature, and passes over devices in a mode that has `all` alone."
+        "Discovery: a feature, a device or a list of files that does not exist is refused with its name. The "
+        "reference takes any feature, passes over lists, and over devices in a mode that has `all` alone."
     ),
     "tegra-root": (
         "Discovery: with a driver root, links of a Tegra system's lists are made at their path within the root, and "

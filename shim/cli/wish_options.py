@@ -180,6 +180,13 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     repeatable("--csv-ignore", "csv_ignored", "PATTERN", "Tegra: leave links out that match this pattern."),
     click.option(
+        "--csv-compat-root",
+        default="",
+        metavar="DIR",
+        help="Tegra: where images have the libraries of a newer CUDA.  [default: /usr/local/cuda/compat, for Orin "
+        "/usr/local/cuda/compat_orin]",
+    ),
+    click.option(
         "--numbers",
         is_flag=True,
         help="Write the numbers of device nodes, which may change at a reboot; engines look them up where they are "

@@ -35,6 +35,7 @@ class Wish:
         features: names of optional features, see the vendor's module.
         csv_files: files that list what a Tegra system has; () for the usual ones.
         csv_ignored: patterns of links in those that are left out.
+        csv_compat_root: where images for a Tegra system have the libraries of a newer CUDA; "" for the usual directory.
         has_numbers: whether nodes carry their numbers, which change at a reboot.
         has_network: whether the network devices of RDMA adapters are injected, too.
         rules_dirs: directories of rules, the later the more important.
@@ -55,6 +56,7 @@ class Wish:
     features: frozenset[str] = frozenset()
     csv_files: tuple[str, ...] = ()
     csv_ignored: tuple[str, ...] = ()
+    csv_compat_root: str = ""
     has_numbers: bool = False
     has_network: bool = False
     rules_dirs: tuple[str, ...] = ("/etc/shim/rules.d",)

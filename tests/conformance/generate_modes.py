@@ -32,7 +32,7 @@ _GPUS = f"{options.DOMAIN}/gpu"
 
 def as_ours(wish: Wish, theirs: Documents) -> tuple[Documents, str | None]:
     """What the reference wrote with the class that the mode has here, and the rule; None where it makes no change."""
-    kind = _OWN_KINDS.get(wish.mode)
+    kind = _OWN_KINDS.get(wish.mode.lower())
     if wish.kind or kind is None or {document["kind"] for document in theirs} != {_GPUS}:
         return theirs, None
     return [{**document, "kind": kind} for document in theirs], "own-class"
@@ -57,7 +57,7 @@ def deviation(
     wanted = {name: value for document in theirs for name, value in effects.of_document(document, host).items()}
     if not ours:
         errors = [finding for finding in findings if finding.level == ERROR]
-        return _refusal(wish, theirs, wanted, errors)
+        return _refusal(wish, theirs, wanted, errors, host)
     mine = {name: value for document in ours for name, value in effects.of_document(document, host).items()}
     different = effects.differences(mine, wanted)
     if not different:
@@ -71,13 +71,14 @@ def deviation(
     return next((rule for rule, is_explained in explained.items() if is_explained), None)
 
 
-def _refusal(wish: Wish, theirs: Documents, wanted: dict[str, Any], errors: list[Finding]) -> str | None:
+def _refusal(wish: Wish, theirs: Documents, wanted: dict[str, Any], errors: list[Finding], host: Tree) -> str | None:
     """We write nothing: for a word that means nothing to the reference either, or for lists that name nothing."""
     kinds = {document["kind"] for document in theirs}
     if len(errors) == 1 and errors[0].id == "DISCOVERY_WISH":
         features = [f"--feature-flag {word}: " for word in wish.features - options.FEATURES]
         devices = [f"--device {word}: " for word in wish.devices if not wanted.keys() & {f"{k}={word}" for k in kinds}]
-        return "unknown-word" if errors[0].text.startswith((*features, *devices) or ("\0",)) else None
+        files = [f"--csv-file {path}: " for path in wish.csv_files if not host.is_file(path)]
+        return "unknown-word" if errors[0].text.startswith((*features, *devices, *files) or ("\0",)) else None
     nothing = [_is_release_alone(device) for device in wanted.values()]
     return "tegra-nothing" if wish.mode in {"csv", "auto"} and errors and all(nothing) else None
 

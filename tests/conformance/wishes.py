@@ -117,6 +117,7 @@ def _wish(
         features=frozenset(each("--feature-flag")),
         csv_files=each("--csv.file"),
         csv_ignored=each("--csv.ignore-pattern"),
+        csv_compat_root=texts.get("--csv.compat-container-root", ""),
     )
 
 

@@ -12,6 +12,7 @@ Three roots are apart: the machine's own, whose /proc and /sys describe the hard
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -66,9 +67,9 @@ def discover(host: Host, wish: Wish) -> Discovery:
 
     Raises CdiError: DISCOVERY_WISH for a mode, feature, strategy or device that does not exist.
     """
-    name = MODES.get(wish.mode)
+    name = MODES.get(wish.mode.lower())
     if name is None:
         text = f"--mode {wish.mode}: NVIDIA has no such mode (there are: {', '.join(MODES)})"
         raise CdiError([Finding("DISCOVERY_WISH", text)])
     options.check_features(wish)
-    return cast("Mode", import_module(name)).discover(host, wish)
+    return cast("Mode", import_module(name)).discover(host, replace(wish, mode=wish.mode.lower()))

@@ -64,7 +64,7 @@ def discover_with(host: Host, wish: Wish, snapshot: Snapshot) -> Discovery:
         remedy = "install JetPack's package nvidia-l4t-init, or name the lists: --csv-file FILE"
         return Discovery(options.VENDOR, findings=(*findings, Finding("DISCOVERY_INCOMPLETE", text, remedy)))
     common, missing = tegra_files.driver_edits(tree, wish, entries, os.uname().machine)
-    _add_compat(common, snapshot)
+    _add_compat(common, wish, snapshot)
     listed, missing_nodes = _listed(nodes, wish, entries)
     findings += tegra_files.findings([*missing, *missing_nodes])
     # without NVML such a system is complete, so an NVML that fails is no error either
@@ -92,12 +92,13 @@ def _listed(nodes: Tree, wish: Wish, entries: list[Entry]) -> tuple[Edits, list[
     return edits, missing
 
 
-def _add_compat(common: Edits, snapshot: Snapshot) -> None:
+def _add_compat(common: Edits, wish: Wish, snapshot: Snapshot) -> None:
     """Add the hook that lets an image use the libraries of a newer CUDA, if NVML tells which the driver has."""
     if snapshot.cuda_version:
         is_orin = any(_ORIN in gpu.name for gpu in snapshot.gpus)
-        root = (f"--cuda-compat-container-root={_ORIN_COMPAT}",) if is_orin else ()
-        common.hooks["enable-cuda-compat"] = (f"--host-cuda-version={snapshot.cuda_version}", *root)
+        root = wish.csv_compat_root or (_ORIN_COMPAT if is_orin else "")
+        further = (f"--cuda-compat-container-root={root}",) if root else ()
+        common.hooks["enable-cuda-compat"] = (f"--host-cuda-version={snapshot.cuda_version}", *further)
 
 
 def _integrated(wish: Wish, snapshot: Snapshot) -> Gpu | None:

@@ -45,6 +45,11 @@ def test_nodes_lie_in_the_drivers_root_unless_their_own_is_given(tmp_path: Path)
     assert options.device_tree(host, Wish("/x", driver_root="/driver", dev_root="/nodes")).root == "/nodes"
 
 
+def test_a_mode_may_be_in_capital_letters(tmp_path: Path) -> None:
+    [finding] = nvidia.discover(Host(str(tmp_path)), Wish("/x", mode="GDRCopy")).findings
+    assert "/dev/gdrdrv" in finding.text
+
+
 def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CdiError, match=r"--mode cuda: NVIDIA has no such mode .*imex") as caught:
         nvidia.discover(Host(str(tmp_path)), Wish("/x", mode="cuda"))

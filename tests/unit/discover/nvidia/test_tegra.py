@@ -224,6 +224,14 @@ def test_the_version_of_cuda_leads_to_the_hook_of_its_compatibility(
     assert list(nodes(written(discovery, Wish("/x", devices=("GPU-a",))))) == ["0", "all"]
 
 
+def test_the_directory_of_newer_libraries_can_be_given(tmp_path: Path, snapshots: list[Snapshot]) -> None:
+    snapshots.append(Snapshot("580.00", "13.0", (THOR,), "nvml"))
+    wish = Wish("/usr/bin/nvidia-cdi-hook", mode="csv", csv_compat_root="/opt/compat")
+    document = written(discover(tmp_path, *ROOT, *LISTS, wish=wish), wish)
+    arguments = ["--host-cuda-version=13.0", "--cuda-compat-container-root=/opt/compat"]
+    assert ["enable-cuda-compat", *arguments] in hooks(document)
+
+
 def test_discrete_gpus_are_devices_beside_the_integrated_one(tmp_path: Path, snapshots: list[Snapshot]) -> None:
     snapshots.append(Snapshot("580.00", "13.0", (THOR, FIRST), "nvml"))
     discovery = discover(tmp_path, *ROOT, *LISTS, *GPUS)
