@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ALL = "all"
 _SHOWN = 8  # names in a message when none is near
 _OPEN = 0o006  # read and write for others
+_OF_GROUP = 0o060  # read or write for the group
 _PERMISSIONS = 0o777
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TIMEOUT = 10  # seconds; a hook of ours takes milliseconds
@@ -117,7 +118,7 @@ def container_edits(edits: Edits, wish: Wish) -> dict[str, Any]:
     """The containerEdits object of a draft's edits; empty when there are none."""
     nodes = sorted(edits.nodes.values(), key=lambda node: (node.path.count("/"), natural(node.path)))
     mounts = sorted(edits.mounts.values(), key=lambda mount: (mount.path.count("/"), natural(mount.path)))
-    gids = sorted({node.node[5] for node in nodes if node.node[5] and not _is_open(node)}) if edits.has_gids else []
+    gids = sorted({node.node[5] for node in nodes if _needs_group(node)}) if edits.has_gids else []
     members = {
         "env": [f"{name}={value}" for name, value in sorted(edits.env.items())],
         "deviceNodes": [_node(node, has_numbers=wish.has_numbers) for node in nodes],
@@ -145,6 +146,11 @@ def _check_name(kind: str, name: str) -> None:
     except BadName as error:
         text = f"{kind}={name} is no name of a device: {error}"
         raise CdiError([Finding("DISCOVERY_NAME", text)]) from None
+
+
+def _needs_group(node: DeviceNode) -> bool:
+    """Whether the group of a node opens it, and nothing else does."""
+    return node.node[5] != 0 and bool(node.node[3] & _OF_GROUP) and not _is_open(node)
 
 
 def _is_open(node: DeviceNode) -> bool:

@@ -66,6 +66,12 @@ def test_a_node_has_mode_and_group_only_where_others_are_kept_out(
     assert made["devices"][0]["containerEdits"].get("additionalGids") == ([44] if "gid" in written else None)
 
 
+def test_a_group_that_cannot_open_a_node_is_none_of_the_container() -> None:
+    made = document(draft(DraftDevice(("a",), edits(node("/dev/x", 0o600, 44), node("/dev/y", 0o440, 45)))), WISH)
+    assert made is not None
+    assert made["devices"][0]["containerEdits"]["additionalGids"] == [45]
+
+
 def test_numbers_are_written_when_they_are_asked_for() -> None:
     made = document(draft(DraftDevice(("a",), edits(node("/dev/x")))), dataclasses.replace(WISH, has_numbers=True))
     assert made is not None
