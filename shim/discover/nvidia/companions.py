@@ -27,8 +27,8 @@ class Companion:
 
     Attributes:
         title: its name for people.
-        required: beginnings of the paths of device nodes, at least one node of each is needed.
-        optional: beginnings of the paths of further device nodes.
+        required: device nodes, each of them is needed; * stands for a number, and one node of those is enough.
+        optional: further device nodes.
         remedy: what brings the nodes.
         mounts: path below the driver root -> what fails without it, "" where nothing does.
     """
@@ -44,13 +44,13 @@ class Companion:
 COMPANIONS = {
     "gds": Companion(
         "GPUDirect Storage",
-        ("/dev/nvidia-fs",),
+        ("/dev/nvidia-fs*",),
         "install nvidia-fs and load it: modprobe nvidia-fs",
         mounts=(("/run/udev", "cuFile cannot look up the drives of a file system"), ("/etc/cufile.json", "")),
     ),
     "mofed": Companion(
         "RDMA",
-        ("/dev/infiniband/uverbs",),
+        ("/dev/infiniband/uverbs*",),
         "load the modules of the adapter and of its verbs: modprobe -a mlx5_ib ib_uverbs",
         optional=("/dev/infiniband/rdma_cm",),
     ),
@@ -59,7 +59,7 @@ COMPANIONS = {
     ),
     "nvswitch": Companion(
         "NVSwitch",
-        ("/dev/nvidia-nvswitchctl", "/dev/nvidia-nvswitch"),
+        ("/dev/nvidia-nvswitchctl", "/dev/nvidia-nvswitch*"),
         "the driver makes them on a machine with NVSwitches: modprobe nvidia, systemctl start nvidia-fabricmanager",
     ),
 }
@@ -79,12 +79,12 @@ def discover(host: Host, wish: Wish) -> Discovery:
     devices = options.device_tree(host, wish)
     edits = options.new_edits(wish)
     findings = []
-    for start in (*companion.required, *companion.optional):
-        paths = _nodes(devices, start)
+    for pattern in (*companion.required, *companion.optional):
+        paths = _nodes(devices, pattern)
         for path in paths:
             edits.add_node(devices, path)
-        if not paths and start in companion.required:
-            text = f"there is no device node {devices.host_path(start)}*, which {companion.title} needs"
+        if not paths and pattern in companion.required:
+            text = f"there is no device node {devices.host_path(pattern)}, which {companion.title} needs"
             findings.append(Finding("DISCOVERY_INCOMPLETE", text, companion.remedy))
     if not edits.nodes:
         return Discovery(options.VENDOR, findings=tuple(findings))
@@ -102,9 +102,10 @@ def discover(host: Host, wish: Wish) -> Discovery:
     return Discovery(options.VENDOR, (draft,), (device,), tuple(findings))
 
 
-def _nodes(tree: Tree, start: str) -> list[str]:
-    """The device nodes whose path begins so. "/dev/nvidia-nvswitch" is followed by a number, not by "ctl"."""
+def _nodes(tree: Tree, pattern: str) -> list[str]:
+    """The device nodes of a path in which * stands for a number."""
+    start, star, _ = pattern.partition("*")
     directory, _, beginning = start.rpartition("/")
     names = [name for name in tree.names(directory) if name.startswith(beginning)]
-    numbered = [name for name in names if name[len(beginning) :].isdecimal() or name == beginning]
-    return [path for path in (f"{directory}/{name}" for name in numbered) if tree.node(path)]
+    wanted = [name for name in names if (name[len(beginning) :].isdecimal() if star else name == beginning)]
+    return [path for path in (f"{directory}/{name}" for name in wanted) if tree.node(path)]
