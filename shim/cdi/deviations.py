@@ -58,17 +58,18 @@ TABLE: dict[str, str] = {
     ),
     "too-large": "A file of more than 4 MiB is not read; the reference has no limit. 1000 devices take 0.6 MiB.",
     "node-missing": (
-        "Discovery: a device node that the host does not have is not written; a device that is of no use without it is "
-        "left out and reported. The references of AMD and Intel write such nodes, AMD's with the number 0, and every "
-        "engine refuses a container that asks for one of them."
+        "Discovery: a device node that the host does not have is not written; a device that is of no use without it "
+        "is left out and reported. The references of AMD and Intel write such nodes, AMD's with the number 0, and "
+        "every engine refuses a container that asks for one of them. NVIDIA's writes a MIG device without its "
+        "capability."
     ),
     "all-of-none": (
         "Discovery: without a GPU there is no device `all`. AMD's reference writes one that has /dev/kfd alone, so "
         "that a container that asks for all GPUs starts and can compute on nothing."
     ),
     "pci-domain": (
-        "Discovery: a GPU in a PCI domain of more than four digits is a GPU like others. AMD's reference passes "
-        "over it."
+        "Discovery: a GPU in a PCI domain of more than four digits is a GPU like others. AMD's reference passes over "
+        "it, NVIDIA's finds no DRM node of it."
     ),
     "vfio-gpu": (
         "Discovery: each GPU of Intel that VFIO holds is written. Intel's reference loses all but one where it names "
@@ -118,7 +119,8 @@ TABLE: dict[str, str] = {
     ),
     "resolved-root": (
         "Discovery: a driver's root through a link, with `..`, or relative gives the same spec as its path without "
-        "these. NVIDIA's reference then mounts no library, or writes relative paths, with status 0."
+        "these. NVIDIA's reference then mounts no library, or writes relative paths, with status 0. It makes links of "
+        "DRM nodes at paths that have the root before them."
     ),
     "driver-directories": (
         "Discovery: libraries are looked up in /usr/lib as well, by links that are absolute within the driver's root, "
@@ -126,8 +128,8 @@ TABLE: dict[str, str] = {
         "refuses."
     ),
     "required-missing": (
-        "Discovery: what a device cannot work without, and is missing, is an error, beside the spec of the rest. "
-        "NVIDIA's reference writes the spec with status 0."
+        "Discovery: what a device cannot work without, and is missing, such as /dev/nvidiactl or libcuda, is an "
+        "error, beside the spec of the rest. NVIDIA's reference writes the spec with status 0."
     ),
     "no-tracker": (
         "The commands of AMD's gpu-tracker, which gives a GPU to a single container, have no counterpart in discovery: "
@@ -140,8 +142,8 @@ TABLE: dict[str, str] = {
         "that kind here, too."
     ),
     "unknown-word": (
-        "Discovery: a feature, a device or a list of files that does not exist is refused with its name. The "
-        "reference takes any feature, passes over lists, and over devices in a mode that has `all` alone."
+        "Discovery: a feature, a hook, a device or a list of files that does not exist is refused with its name. The "
+        "reference takes any feature and hook, passes over lists, and over devices in a mode that has `all` alone."
     ),
     "tegra-root": (
         "Discovery: with a driver root, links of a Tegra system's lists are made at their path within the root, and "
@@ -164,5 +166,19 @@ TABLE: dict[str, str] = {
         "Discovery: libnvidia-sandboxutils is not asked. What the reference asks it, the driver's version and the DRM "
         "nodes of a GPU, is known from the kernel, NVML and sysfs; where the library has another answer the driver "
         "that runs is right."
+    ),
+    "healthy-devices": (
+        "Discovery: a GPU or MIG device that cannot be used is left out and reported, and the others are written. "
+        "NVIDIA's reference writes nothing when one of them is lost, has no node, or has a profile that it does not "
+        "know."
+    ),
+    "driver-version": (
+        "Discovery: the driver's version comes from the kernel module or NVML, and without it nothing is written. "
+        "NVIDIA's reference takes it from the name of the first file that looks like libcuda, which may be an old "
+        "one."
+    ),
+    "unusable-device": (
+        "Discovery: a GPU in MIG mode as a whole, a chip that only drives displays, and a device that lacks a node "
+        "are refused when they are asked for. NVIDIA's reference writes them, although no program can use them."
     ),
 }

@@ -11,9 +11,14 @@ import posixpath
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from shim.host import elf
+from shim.host.tree import natural
+
 if TYPE_CHECKING:
     from shim.host.tree import Tree
 
+    # device, group, key, our value, their value
+    Difference = tuple[str, str, str, Any, Any]
     Document = dict[str, Any]
     Effects = dict[str, dict[str, Any]]  # group -> key -> value
 
@@ -47,7 +52,27 @@ def of_edits(every: list[dict[str, Any]], host: Tree) -> Effects:
             _add_hook(effects, hook)
     # the order of directories is that of the search
     effects["folder"] = {path: number for number, path in enumerate(effects["folder"])}
+    for directory in effects["folder"]:
+        for link, target in _loader_links(effects, directory, host).items():
+            effects["link"].setdefault(link, target)
     return effects
+
+
+def _loader_links(effects: Effects, directory: str, host: Tree) -> dict[str, str]:
+    """The links that ldconfig makes in a directory: DT_SONAME of a library -> its newest file."""
+    links: dict[str, str] = {}
+    for path, (source, _) in sorted(effects["mount"].items(), key=lambda mount: natural(mount[0])):
+        file = host.open(source) if posixpath.dirname(path) == directory and ".so" in path else None
+        if file is None:
+            continue
+        try:
+            with file:
+                soname = elf.read(file).soname
+        except elf.NotAnElfError:
+            continue
+        if soname and soname != posixpath.basename(path):
+            links[f"{directory}/{soname}"] = path
+    return links
 
 
 def _node(node: dict[str, Any], host: Tree) -> list[Any]:
@@ -71,19 +96,21 @@ def _add_hook(effects: Effects, hook: dict[str, Any]) -> None:
     if name == "create-symlinks":
         for value in values:
             target, _, link = value.partition("::")
+            # a later hook replaces the link of an earlier one
             effects["link"][link] = posixpath.normpath(posixpath.join(posixpath.dirname(link), target))
-    elif name == "update-ldcache" and len(options) == 2 * len(values):
+    elif name == "update-ldcache":
+        # whichever ldconfig is named, the cache is the same
         effects["folder"].update(dict.fromkeys(values))
     else:
         effects["hook"][f"{hook['hookName']} {name}"] = [hook["path"], *options]
 
 
-def differences(ours: dict[str, Effects], theirs: dict[str, Effects]) -> list[tuple[str, str, str, Any, Any]]:
+def differences(ours: dict[str, Effects], theirs: dict[str, Effects]) -> list[Difference]:
     """What differs: device, group, key, our value, their value; None for what is not there.
 
     A device that one of both does not have is a difference of the group `device`.
     """
-    found: list[tuple[str, str, str, Any, Any]] = []
+    found: list[Difference] = []
     for name in {**theirs, **ours}:
         if name not in ours or name not in theirs:
             found.append((name, "device", name, name in ours or None, name in theirs or None))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shim.base.findings import Finding
+    from shim.discover.model import Wish
 
 WORDS = {
     "{ROOT}": "/run/nvidia/driver",
@@ -38,11 +39,11 @@ def run(case: dict[str, Any], tmpdir: str) -> str | None:
     hosts.build(given["root"], Path(tmpdir))
     environment = given.get("env") or {}
     host = Host(tmpdir, environment=environment)
-    documents, findings = generate(given, host)
     try:
         wish, _ = wishes.wish_of(given["argv"], host.environment, host)
-    except wishes.UsageError:
-        return generate_rules.verdict(documents, findings, expected, Tree(host), given)
+    except wishes.UsageError as error:
+        return None if expected["status"] else _usage(str(error))
+    documents, findings = generate(given, wish, host)
     theirs, rule = generate_modes.as_ours(wish, generate_rules.specs(expected))
     if rule:
         expected = {"status": expected["status"], "specs": theirs}
@@ -52,12 +53,13 @@ def run(case: dict[str, Any], tmpdir: str) -> str | None:
     return generate_modes.deviation(given, wish, documents, theirs, findings, Tree(host)) or verdict
 
 
-def generate(given: dict[str, Any], host: Host) -> tuple[list[dict[str, Any]], list[Finding]]:
+def _usage(error: str) -> str:
+    """The verdict on a command line that the reference takes and we refuse."""
+    return "unknown-word" if error.endswith(": no such hook") else f"it is refused: {error}"
+
+
+def generate(given: dict[str, Any], wish: Wish, host: Host) -> tuple[list[dict[str, Any]], list[Finding]]:
     """What we write for a host, and what we report."""
-    try:
-        wish, _ = wishes.wish_of(given["argv"], host.environment, host)
-    except wishes.UsageError:
-        return [], []
     with patch.object(nvml, "ask", _answers(given)), patch.object(dxcore, "ask", _adapters(given)):
         try:
             discovery = nvidia.discover(host, wish)

@@ -6,6 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from shim.discover import document
 from shim.discover.model import Wish
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ _NO_ALL = "--no-all-device"
 _CONFIGURATION = "/etc/nvidia-container-runtime/config.toml"
 _HOOK = "/usr/bin/nvidia-cdi-hook"
 FORMATS = ("yaml", "json")
+HOOKS = frozenset([*document.HOOKS, "all"])
 
 
 class UsageError(Exception):
@@ -90,6 +92,10 @@ def wish_of(argv: list[str], environment: Mapping[str, str], host: Host) -> tupl
     lists.update(given)
     if texts.get("--format", "yaml") not in FORMATS:
         raise UsageError(f"--format {texts['--format']}")
+    for option in ("--disable-hook", "--enable-hook"):
+        for name in lists.get(option, ()):
+            if name not in HOOKS:
+                raise UsageError(f"{option} {name}: no such hook")
     return _wish(texts, lists, host, environment, has_all=has_all), texts
 
 

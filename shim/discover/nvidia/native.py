@@ -71,7 +71,8 @@ def _faults(wish: Wish, parts: list[Part]) -> list[Finding]:
     """
     asked = [part.finding for part in parts if part.finding and set(part.ids) & set(wish.devices)]
     if asked:
-        raise CdiError(asked)
+        # what is a warning among others is an error of a device that is asked for
+        raise CdiError([Finding("DISCOVERY_DEVICE", finding.text, finding.remedy) for finding in asked])
     for part in parts:
         gpu = part.gpu
         word = next((word for word in wish.devices if word in {str(gpu.index), gpu.uuid, gpu.pci_address}), "")
