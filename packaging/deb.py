@@ -114,7 +114,7 @@ def make(image: Path, directory: Path) -> Path:
     version = f"{json.loads((image / 'image.json').read_text(encoding='utf-8'))['version']}-{REVISION}"
     with tempfile.TemporaryDirectory(prefix="shim-deb-") as scratch:
         root = Path(scratch)
-        install.install(image, install.Place("/usr", scratch), install.find_interpreter(image))
+        install.install(image, install.Target("/usr", scratch), install.find_interpreter(image))
         document = root / "usr/share/doc" / PACKAGE / "copyright"
         install.make_directories(document.parent)
         document.write_text(COPYRIGHT, encoding="utf-8")

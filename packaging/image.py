@@ -1,4 +1,4 @@
-"""Make an image: everything that an installation consists of, below one directory, for install.py to put in its place.
+"""Make an image: all files of an installation, below a directory, for install.py.
 
     modules/   the package and its dependencies, byte-compiled        bin/shim   the launcher
     share/     completion for three shells, the manual, documents     etc/       the logrotate file
@@ -41,11 +41,11 @@ def compile_all(directory: Path) -> None:
 
 
 def dependencies(cache: Path) -> Path:
-    """A directory with the locked dependencies, compiled; made anew when the lock or Python is another one."""
+    """A directory with the locked dependencies, compiled; created anew when the lock or Python has changed."""
     key = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
-    made = cache / f"dependencies-{key}"
-    if made.is_dir():
-        return made
+    directory = cache / f"dependencies-{key}"
+    if directory.is_dir():
+        return directory
     fresh = cache / "dependencies.new"
     shutil.rmtree(fresh, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--root-user-action=ignore"]
@@ -55,7 +55,7 @@ def dependencies(cache: Path) -> Path:
     compile_all(fresh)
     for old in cache.glob("dependencies-*"):
         shutil.rmtree(old)
-    return fresh.rename(made)
+    return fresh.rename(directory)
 
 
 def unpack(wheel: Path, image: Path) -> None:

@@ -1,4 +1,4 @@
-"""Put an image (image.py) in its place, and take it out again: `make install` and `make uninstall`.
+"""Install an image (image.py), and remove it again: `make install` and `make uninstall`.
 
     PREFIX/lib/shim/VERSION-N/    modules and dependencies of one installation, private, never changed afterwards
     PREFIX/lib/shim/launch        two lines: the interpreter, the modules; what the launcher reads
@@ -43,18 +43,18 @@ MANIFEST = "manifest.json"
 
 
 def fail(text: str) -> NoReturn:
-    """End with one message."""
+    """End with a message."""
     sys.exit(f"shim: {text}")
 
 
-class Place:
+class Target:
     """Where an installation goes.
 
     Attributes:
         prefix: as the installed files will see it, absolute.
         stage: DESTDIR, put in front of every path that is written, "" for none.
         library: PREFIX/lib/shim below the stage.
-        logrotate: path of the logrotate file, the one configuration file.
+        logrotate: path of the logrotate file, the only configuration file.
     """
 
     def __init__(self, prefix: str, stage: str = "", sysconfdir: str = "/etc") -> None:
@@ -68,15 +68,15 @@ class Place:
         self.logrotate = os.path.normpath(sysconfdir) + "/logrotate.d/shim"
 
     def real(self, path: str) -> Path:
-        """The path to write, for one that the installed files will see."""
+        """The path to write, for a path that the installed files will see."""
         return Path(self.stage + path)
 
     def trees(self) -> dict[Path, dict[str, dict[str, str]]]:
         """The installations that are there, with their manifests."""
-        found = {}
+        manifests = {}
         for manifest in self.library.glob(f"*/{MANIFEST}"):
-            found[manifest.parent] = json.loads(manifest.read_text(encoding="utf-8"))
-        return found
+            manifests[manifest.parent] = json.loads(manifest.read_text(encoding="utf-8"))
+        return manifests
 
     def current(self) -> Path | None:
         """The installation that `launch` names."""
@@ -100,7 +100,7 @@ class Place:
 
 
 def own(path: Path, mode: int) -> None:
-    """Give a path its mode, and to root if we are root, whatever umask and a set-group-id directory made of it."""
+    """Set a path's mode, and root as owner if we are root, whatever umask or a set-group-id directory changed."""
     if os.geteuid() == 0:
         os.chown(path, 0, 0, follow_symlinks=False)
     if not path.is_symlink():
@@ -108,8 +108,8 @@ def own(path: Path, mode: int) -> None:
 
 
 def make_directories(path: Path) -> list[Path]:
-    """Make a directory and those above it that are missing; the ones made."""
-    missing = [one for one in (path, *path.parents) if not one.is_dir()][::-1]
+    """Create a directory and its missing parents; returns the new directories."""
+    missing = [parent for parent in (path, *path.parents) if not parent.is_dir()][::-1]
     for directory in missing:
         directory.mkdir()
         own(directory, 0o755)
@@ -117,7 +117,7 @@ def make_directories(path: Path) -> list[Path]:
 
 
 def scratch_name(path: Path) -> Path:
-    """What a file is called until it is renamed into place."""
+    """The name of a file before it is renamed to its final name."""
     return path.with_name(f".{path.name}.new")
 
 
@@ -130,12 +130,12 @@ def prepare(path: Path, make: Callable[[Path], object], mode: int) -> None:
 
 
 def rename(path: Path) -> None:
-    """Put a prepared file in its place."""
+    """Rename a prepared file to its final name."""
     scratch_name(path).rename(path)
 
 
 def identity(path: Path) -> str:
-    """What lies at a path: "" nothing, the target of a link, the hash of a file."""
+    """The content of a path: the target of a link, the hash of a file, "" if it is missing."""
     if path.is_symlink():
         return f"link {path.readlink()}"
     return f"sha256 {hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else ""
@@ -150,7 +150,7 @@ def sync(directories: set[Path]) -> None:
 # --- install --------------------------------------------------------------------------------------------------------
 
 
-def install(image: Path, place: Place, interpreter: str, *, force: bool = False) -> Path:
+def install(image: Path, target: Target, interpreter: str, *, force: bool = False) -> Path:
     """Install an image.
 
     Arguments:
@@ -161,73 +161,73 @@ def install(image: Path, place: Place, interpreter: str, *, force: bool = False)
         the private directory of the installation.
     """
     version = json.loads((image / "image.json").read_text(encoding="utf-8"))["version"]
-    made = make_directories(place.library)
-    with place.locked():
-        trees, before = place.trees(), place.current()
+    created = make_directories(target.library)
+    with target.locked():
+        trees, before = target.trees(), target.current()
         recorded = {path for manifest in trees.values() for path in manifest["files"]}
-        outside = files(image, place)
+        outside = files(image, target)
         for path in outside:
-            real = place.real(path)
-            if path != place.logrotate and os.path.lexists(real) and path not in recorded and not force:
+            real = target.real(path)
+            if path != target.logrotate and os.path.lexists(real) and path not in recorded and not force:
                 fail(f"{real} is there and was not put there by `make install`: move it away, or say FORCE=1")
         for path in outside:
-            made += make_directories(place.real(path).parent)
+            created += make_directories(target.real(path).parent)
         directories = {path: "" for manifest in trees.values() for path in manifest["directories"]}
-        directories.update({str(path)[len(place.stage) :]: "" for path in made if not is_stage(path, place)})
+        directories.update({str(path)[len(target.stage) :]: "" for path in created if not is_stage(path, target)})
 
-        keep = keep_logrotate(place, trees)
+        keep = keep_logrotate(target, trees)
         kinds = {path: kind for path, (kind, _, _) in outside.items() if path != keep}
-        tree = make_tree(image, place, version, {"files": kinds, "directories": directories})
-        launch = f"{interpreter}\n{place.prefix}/lib/shim/{tree.name}\n"
-        prepare(place.library / "launch", lambda fresh: fresh.write_text(launch, encoding="utf-8"), 0o644)
+        tree = make_tree(image, target, version, {"files": kinds, "directories": directories})
+        launch = f"{interpreter}\n{target.prefix}/lib/shim/{tree.name}\n"
+        prepare(target.library / "launch", lambda fresh: fresh.write_text(launch, encoding="utf-8"), 0o644)
         for path in kinds:
-            prepare(place.real(path), *outside[path][1:])
-        sync({tree, *(place.real(path).parent for path in kinds)})
+            prepare(target.real(path), *outside[path][1:])
+        sync({tree, *(target.real(path).parent for path in kinds)})
 
-        for real in (place.library / "launch", *map(place.real, kinds)):
+        for real in (target.library / "launch", *map(target.real, kinds)):
             rename(real)
-        for path in recorded - set(kinds) - {place.logrotate}:  # an older version had them
-            remove(place.real(path), {manifest["files"].get(path) for manifest in trees.values()})
+        for path in recorded - set(kinds) - {target.logrotate}:  # an older version had them
+            remove(target.real(path), {manifest["files"].get(path) for manifest in trees.values()})
         if keep:
-            print(f"{place.real(keep)} was changed here and stays as it is")
-        retire(place, tree, before)
+            print(f"{target.real(keep)} was changed here and stays as it is")
+        retire(target, tree, before)
     return tree
 
 
-def is_stage(path: Path, place: Place) -> bool:
+def is_stage(path: Path, target: Target) -> bool:
     """Whether a directory is DESTDIR or above it: no part of what is installed."""
-    return bool(place.stage) and (path == Path(place.stage) or path in Path(place.stage).parents)
+    return bool(target.stage) and (path == Path(target.stage) or path in Path(target.stage).parents)
 
 
-def files(image: Path, place: Place) -> dict[str, tuple[str, Callable[[Path], object], int]]:
-    """What is installed outside the private directory, the launcher first: path -> (identity, how it is made, mode)."""
-    found: dict[str, tuple[str, Callable[[Path], object], int]] = {}
+def files(image: Path, target: Target) -> dict[str, tuple[str, Callable[[Path], object], int]]:
+    """The files outside the private directory, the launcher first: path -> (identity, its writer, mode)."""
+    contents: dict[str, tuple[str, Callable[[Path], object], int]] = {}
 
     def add(path: str, source: Path, mode: int = 0o644) -> None:
-        found[path] = (identity(source), lambda fresh: shutil.copyfile(source, fresh), mode)
+        contents[path] = (identity(source), lambda fresh: shutil.copyfile(source, fresh), mode)
 
-    add(f"{place.prefix}/bin/shim", image / "bin/shim", 0o755)
+    add(f"{target.prefix}/bin/shim", image / "bin/shim", 0o755)
     for name in LINKS:
-        found[f"{place.prefix}/bin/{name}"] = ("link shim", lambda fresh: fresh.symlink_to("shim"), 0o777)
+        contents[f"{target.prefix}/bin/{name}"] = ("link shim", lambda fresh: fresh.symlink_to("shim"), 0o777)
     for source in sorted((image / "share").rglob("*")):
         if source.is_file():
-            path = f"{place.prefix}/{source.relative_to(image)}"
-            if place.prefix == "/usr":  # where Debian's zsh looks; site-functions is the administrator's
+            path = f"{target.prefix}/{source.relative_to(image)}"
+            if target.prefix == "/usr":  # where Debian's zsh looks; site-functions is the administrator's
                 path = path.replace("/zsh/site-functions/", "/zsh/vendor-completions/")
             add(path, source)
-    if os.geteuid() == 0 or place.stage:  # another user's log lies in his own directory, and logrotate is root's
-        add(place.logrotate, image / "etc/logrotate.d/shim")
-    return found
+    if os.geteuid() == 0 or target.stage:  # another user's log lies in his own directory, and logrotate is root's
+        add(target.logrotate, image / "etc/logrotate.d/shim")
+    return contents
 
 
-def make_tree(image: Path, place: Place, version: str, manifest: dict[str, dict[str, str]]) -> Path:
+def make_tree(image: Path, target: Target, version: str, manifest: dict[str, dict[str, str]]) -> Path:
     """Make a fresh private directory of the modules, and of what is put outside of it.
 
     It appears complete or not at all; what an installation left that was cut off is removed.
     """
-    for old in place.library.glob(".new-*"):
+    for old in target.library.glob(".new-*"):
         shutil.rmtree(old)
-    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=place.library))
+    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=target.library))
     shutil.copytree(image / "modules", fresh, dirs_exist_ok=True, copy_function=shutil.copyfile)
     text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
     (fresh / MANIFEST).write_text(text, encoding="utf-8")
@@ -236,24 +236,24 @@ def make_tree(image: Path, place: Place, version: str, manifest: dict[str, dict[
         for name in names:
             own(Path(directory, name), 0o644)
     pattern = re.compile(re.escape(version) + r"-(\d+)")
-    numbers = [int(match[1]) for path in place.library.iterdir() if (match := pattern.fullmatch(path.name))]
-    return fresh.rename(place.library / f"{version}-{max(numbers, default=0) + 1}")
+    numbers = [int(match[1]) for path in target.library.iterdir() if (match := pattern.fullmatch(path.name))]
+    return fresh.rename(target.library / f"{version}-{max(numbers, default=0) + 1}")
 
 
-def keep_logrotate(place: Place, trees: dict[Path, dict[str, dict[str, str]]]) -> str:
-    """The path of the logrotate file if the administrator changed or made it: then it is his."""
-    there = identity(place.real(place.logrotate))
-    ours = {manifest["files"].get(place.logrotate) for manifest in trees.values()}
-    return place.logrotate if there and there not in ours else ""
+def keep_logrotate(target: Target, trees: dict[Path, dict[str, dict[str, str]]]) -> str:
+    """The path of the logrotate file if the administrator changed or wrote it: then it is not ours."""
+    there = identity(target.real(target.logrotate))
+    ours = {manifest["files"].get(target.logrotate) for manifest in trees.values()}
+    return target.logrotate if there and there not in ours else ""
 
 
-def retire(place: Place, tree: Path, before: Path | None) -> None:
-    """Remove the installations that nobody can be in any more: all but the new one, the one before, and young ones.
+def retire(target: Target, tree: Path, before: Path | None) -> None:
+    """Remove the installations that no process can use any more: all but the new, the previous and recent ones.
 
     The time of its manifest says since when an installation is out of use.
     """
     now = time.time()
-    trees = place.trees()
+    trees = target.trees()
     if before in trees and before != tree:
         os.utime(before / MANIFEST)
     for old in trees:
@@ -264,30 +264,30 @@ def retire(place: Place, tree: Path, before: Path | None) -> None:
 # --- uninstall ------------------------------------------------------------------------------------------------------
 
 
-def uninstall(place: Place, *, force: bool = False) -> None:
+def uninstall(target: Target, *, force: bool = False) -> None:
     """Remove what install put there; what was changed since or is not ours stays and is named."""
-    if not place.trees():
-        fail(f"nothing in {place.library} was put there by `make install`")
-    used = [] if force else users(place)
+    if not target.trees():
+        fail(f"nothing in {target.library} was put there by `make install`")
+    used = [] if force else users(target)
     if used:
         how = "take it out of engines first (`shim runtime remove`) and let containers end, or say FORCE=1"
         fail(f"it is needed; {how}:\n  " + "\n  ".join(used))
-    with place.locked():
-        trees = place.trees()
+    with target.locked():
+        trees = target.trees()
         for path in sorted({path for manifest in trees.values() for path in manifest["files"]}):
-            remove(place.real(path), {manifest["files"].get(path) for manifest in trees.values()})
-        (place.library / "launch").unlink(missing_ok=True)
-        for tree in (*trees, *place.library.glob(".new-*")):
+            remove(target.real(path), {manifest["files"].get(path) for manifest in trees.values()})
+        (target.library / "launch").unlink(missing_ok=True)
+        for tree in (*trees, *target.library.glob(".new-*")):
             shutil.rmtree(tree)
-        made = {path for manifest in trees.values() for path in manifest["directories"]}
+        directories = {path for manifest in trees.values() for path in manifest["directories"]}
     for directory in (
-        place.library,
-        *(place.real(path) for path in sorted(made, reverse=True)),
+        target.library,
+        *(target.real(path) for path in sorted(directories, reverse=True)),
     ):  # the deeper ones first
         with contextlib.suppress(OSError):  # not empty, so somebody else uses it by now
             directory.rmdir()
-    if place.library.is_dir() and any(place.library.iterdir()):
-        print(f"{place.library} stays: it holds files that `make install` did not put there")
+    if target.library.is_dir() and any(target.library.iterdir()):
+        print(f"{target.library} stays: it holds files that `make install` did not put there")
 
 
 def remove(path: Path, ours: set[str | None]) -> None:
@@ -300,20 +300,23 @@ def remove(path: Path, ours: set[str | None]) -> None:
         print(f"{path} was changed since it was installed and stays")
 
 
-def users(place: Place) -> list[str]:
-    """What needs the launcher, one line each: lines of engines' files, and containers that run under it.
+def users(target: Target) -> list[str]:
+    """Users of the launcher, a line each: lines of engines' files, and containers that run under it.
 
     The installed command knows them. Where it is missing nothing can need it; below DESTDIR no engine runs.
     """
-    launcher = f"{place.prefix}/bin/shim"
-    if place.stage or not os.path.lexists(launcher):
+    launcher = f"{target.prefix}/bin/shim"
+    if target.stage or not os.path.lexists(launcher):
         return []
     words = [launcher, "runtime", "in-use", "--path", launcher, "-o", "json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     try:
         report = json.loads(done.stdout)
         lines = [f"{line['path']}:{line['line']}: {line['text']}" for line in report["lines"]]
-        containers = [f"{one['engine']} container {one['id']} ({one['evidence']})" for one in report["containers"]]
+        containers = [
+            f"{container['engine']} container {container['id']} ({container['evidence']})"
+            for container in report["containers"]
+        ]
     except (ValueError, LookupError, TypeError):
         reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
         fail(f"{launcher} cannot tell whether an engine or a container needs it; say FORCE=1 to remove it:\n  {reason}")
@@ -350,13 +353,13 @@ def main() -> None:
     parser.add_argument("--sysconfdir", default="/etc")
     parser.add_argument("--force", action="store_true")
     options = parser.parse_args()
-    place = Place(options.prefix, options.destdir, options.sysconfdir)
+    target = Target(options.prefix, options.destdir, options.sysconfdir)
     try:
         if options.action == "install":
-            tree = install(options.image, place, find_interpreter(options.image), force=options.force)
-            print(f"installed {place.real(place.prefix + '/bin/shim')}, modules in {tree}")
+            tree = install(options.image, target, find_interpreter(options.image), force=options.force)
+            print(f"installed {target.real(target.prefix + '/bin/shim')}, modules in {tree}")
         else:
-            uninstall(place, force=options.force)
+            uninstall(target, force=options.force)
     except OSError as error:
         fail(f"{error.filename or ''}: {error.strerror}")
 

@@ -169,7 +169,7 @@ def test_d10_the_documents_for_users_are_installed_and_help_has_the_findings(ins
 
 
 def test_the_installation_before_stays_until_the_next(image: Path, tmp_path: Path, installer: ModuleType) -> None:
-    place = installer.Place(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
+    place = installer.Target(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
     trees: list[Path] = []
     for _ in range(3):
         trees.append(installer.install(image, place, PYTHON))
@@ -181,7 +181,7 @@ def test_the_installation_before_stays_until_the_next(image: Path, tmp_path: Pat
 
 
 def test_one_that_was_replaced_just_now_stays_even_longer(small: Path, tmp_path: Path, installer: ModuleType) -> None:
-    place = installer.Place(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
+    place = installer.Target(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
     trees = [installer.install(small, place, PYTHON) for _ in range(4)]
     assert sorted(place.trees()) == trees
 
@@ -192,7 +192,7 @@ def _age(tree: Path) -> None:
 
 
 def test_a_file_that_a_new_version_has_no_more_is_removed(small: Path, tmp_path: Path, installer: ModuleType) -> None:
-    place = installer.Place(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
+    place = installer.Target(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
     installer.install(small, place, PYTHON)
     fewer = tmp_path / "fewer"
     shutil.copytree(small, fewer)
@@ -202,7 +202,7 @@ def test_a_file_that_a_new_version_has_no_more_is_removed(small: Path, tmp_path:
 
 
 def test_a_program_of_another_origin_is_not_overwritten(small: Path, tmp_path: Path, installer: ModuleType) -> None:
-    place = installer.Place(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
+    place = installer.Target(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
     program = tmp_path / "usr/bin/shim"
     program.parent.mkdir(parents=True)
     program.write_text("mine")
@@ -214,7 +214,7 @@ def test_a_program_of_another_origin_is_not_overwritten(small: Path, tmp_path: P
 
 
 def test_a_logrotate_file_that_was_changed_here_stays(small: Path, tmp_path: Path, installer: ModuleType) -> None:
-    place = installer.Place(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
+    place = installer.Target(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
     file = tmp_path / "etc/logrotate.d/shim"
     for text in ("", "# mine\n", "# mine\n"):
         installer.install(small, place, PYTHON)
@@ -233,7 +233,7 @@ STEPS = ["make_tree", "own", "prepare", "sync", "rename", "retire"]
 def test_an_installation_that_is_cut_off_leaves_the_old_or_the_new_one(
     small: Path, tmp_path: Path, installer: ModuleType, monkeypatch: pytest.MonkeyPatch, step: str, again: bool
 ) -> None:
-    place = installer.Place(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
+    place = installer.Target(str(tmp_path / "usr"), sysconfdir=str(tmp_path / "etc"))
     old = installer.install(small, place, PYTHON) if again else None
 
     done = getattr(installer, step)
@@ -311,7 +311,7 @@ def test_creates_never_fail_during_fifty_installations_of_alternating_versions(
     versions = [_variant(image, tmp_path / name, name) for name in ("a", "b")]
     loops = machine.sandbox.scratch / "loops"
     loops.mkdir()
-    place = installer.Place(str(loops / "usr"), sysconfdir=str(loops / "etc"))
+    place = installer.Target(str(loops / "usr"), sysconfdir=str(loops / "etc"))
     installer.install(versions[1], place, PYTHON)
     outputs = [loops / f"{number}/out" for number in range(2)]
     threads = []
