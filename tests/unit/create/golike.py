@@ -130,10 +130,10 @@ def _assign(kind: Any, old: Any, value: Any) -> Any:
         if value is None:
             return None
         _must(isinstance(value, Pairs), "an object", value)
-        found = dict(old or {})
+        result = dict(old or {})
         for name, item in value:
-            found[_clean(name)] = "" if item is None else _assign(kind.item, None, item)
-        return found
+            result[_clean(name)] = "" if item is None else _assign(kind.item, None, item)
+        return result
     if isinstance(kind, Array):
         if value is None:
             return None
@@ -146,17 +146,17 @@ def _into_struct(struct: dict[str, Any], old: Any, value: Any) -> Any:
     if value is None:
         return None if struct is not SPEC else old
     _must(isinstance(value, Pairs), "an object", value)
-    found = dict(old or {})
+    result = dict(old or {})
     for name, item in value:
         field = _field(struct, _clean(name))
         if field is None:
             continue
-        assigned = _assign(struct[field], found.get(field), item)
+        assigned = _assign(struct[field], result.get(field), item)
         if assigned is None:
-            found.pop(field, None)
+            result.pop(field, None)
         else:
-            found[field] = assigned
-    return found
+            result[field] = assigned
+    return result
 
 
 def _zero(kind: Any) -> Any:

@@ -41,22 +41,24 @@ class Toy(Engine):
 
     def read(self, host: Host, location: Location) -> Registry:
         """Every runtime of both files; the default's program is the low-level runtime."""
-        found = Registry()
+        registry = Registry()
         for path in (location.config, location.drop_in):
             data = host.read(path) if path else None
             if data is None:
                 continue
-            found.files.append(path)
+            registry.files.append(path)
             document = toml_edit.loads(editing.decoded(data, path), path)
             for name, table in table_at(document, ("runtimes",)).items():
                 if isinstance(table, dict):
-                    found.runtimes[name] = Runtime(name, str(table["path"]), table=table, file=path)
-            found.default = str(document.get("default", found.default))
-        if "shim" in found.runtimes:
+                    registry.runtimes[name] = Runtime(name, str(table["path"]), table=table, file=path)
+            registry.default = str(document.get("default", registry.default))
+        if "shim" in registry.runtimes:
             for name in self.forgets:
-                found.runtimes.pop(name, None)
-        found.low_level = found.runtimes[found.default].path if found.default in found.runtimes else host.find("runc")
-        return found
+                registry.runtimes.pop(name, None)
+        registry.low_level = (
+            registry.runtimes[registry.default].path if registry.default in registry.runtimes else host.find("runc")
+        )
+        return registry
 
     def edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
         """Our runtime, and its name in a list."""

@@ -49,21 +49,21 @@ class Call:
         "verb",
     )
 
-    def __init__(self, found: Any, kept: Any, devices: Any) -> None:
-        self.verb = _text(found.verb)
-        self.at: int = found.at
-        self.injects: bool = found.injects
-        self.bundle = _text(found.bundle)
-        self.config = _text(found.config)
-        self.process = _text(found.process)
-        self.resources = _text(found.resources)
-        self.id = _text(found.id)
-        self.root = _text(found.root)
-        self.log = _text(found.log)
-        self.log_format = _text(found.log_format)
-        self.unknown = _text(found.unknown)
-        self.devices = [_text(devices[i]) for i in range(found.devices)]
-        self.argv = [_text(kept[i]) for i in range(found.kept)]
+    def __init__(self, read: Any, kept: Any, devices: Any) -> None:
+        self.verb = _text(read.verb)
+        self.at: int = read.at
+        self.injects: bool = read.injects
+        self.bundle = _text(read.bundle)
+        self.config = _text(read.config)
+        self.process = _text(read.process)
+        self.resources = _text(read.resources)
+        self.id = _text(read.id)
+        self.root = _text(read.root)
+        self.log = _text(read.log)
+        self.log_format = _text(read.log_format)
+        self.unknown = _text(read.unknown)
+        self.devices = [_text(devices[i]) for i in range(read.devices)]
+        self.argv = [_text(kept[i]) for i in range(read.kept)]
 
 
 def grammar_of(path: str) -> str:
@@ -79,12 +79,12 @@ def parse_call(argv: list[str], runtime: str) -> Call:
         runtime: "runc" or "crun".
     """
     words = [ffi.new("char[]", word.encode("utf-8", "surrogateescape")) for word in argv]
-    found = ffi.new("struct call *")
+    parsed = ffi.new("struct call *")
     kept = ffi.new("char *[]", len(words) + 1)
     devices = ffi.new("char *[]", len(words) + 1)
     grammar = lib.CRUN if runtime == "crun" else lib.RUNC
-    lib.parse_call(grammar, len(words), ffi.new("char *[]", [*words, ffi.NULL]), found, kept, devices)
-    return Call(found, kept, devices)
+    lib.parse_call(grammar, len(words), ffi.new("char *[]", [*words, ffi.NULL]), parsed, kept, devices)
+    return Call(parsed, kept, devices)
 
 
 def asks(config: bytes, needles: list[bytes] | None = None) -> bool:

@@ -230,8 +230,8 @@ def _from_left_to_right(known: dict[str, bool], words: list[str]) -> tuple[dict[
             operands.append(word)
             continue
         takes_word = known.get(word.lstrip("-"), False)
-        found, _ = _go_flags(known, [word, *rest[:1]] if takes_word else [word])
-        values |= found
+        given, _ = _go_flags(known, [word, *rest[:1]] if takes_word else [word])
+        values |= given
         rest = rest[takes_word:]
     return values, operands
 
@@ -248,31 +248,31 @@ def runc(argv: list[str]) -> Accepted | None:
             return _runc_exec(values, rest[1:], len(argv) - len(rest))
         if verb not in RUNC_VERBS:
             return None
-        found, operands = _go_flags(RUNC_VERBS[verb], _reordered(RUNC_VERBS[verb], rest[1:]))
-        if (found, operands) != _from_left_to_right(RUNC_VERBS[verb], rest[1:]):
+        options, operands = _go_flags(RUNC_VERBS[verb], _reordered(RUNC_VERBS[verb], rest[1:]))
+        if (options, operands) != _from_left_to_right(RUNC_VERBS[verb], rest[1:]):
             return None
-        _one_form_each(found)
-        number = found.get("preserve-fds", "0")
-        if len(operands) != 1 or found.get("help") in TRUE or not number.isdigit():
+        _one_form_each(options)
+        number = options.get("preserve-fds", "0")
+        if len(operands) != 1 or options.get("help") in TRUE or not number.isdigit():
             return None
     except RefusedError:
         return None
-    return Accepted(verb, len(argv) - len(rest), operands[0], values | found)
+    return Accepted(verb, len(argv) - len(rest), operands[0], values | options)
 
 
 def _runc_exec(values: dict[str, str], words: list[str], at: int) -> Accepted | None:
     """Here nothing is moved in front of the operands; without a process file they are the command, too."""
-    found, operands = _go_flags(RUNC_EXEC, words)
-    _one_form_each(found)
-    number = found.get("preserve-fds", "0")
-    if len(operands) < (1 if found.get("process") else 2) or found.get("help") in TRUE or not number.isdigit():
+    options, operands = _go_flags(RUNC_EXEC, words)
+    _one_form_each(options)
+    number = options.get("preserve-fds", "0")
+    if len(operands) < (1 if options.get("process") else 2) or options.get("help") in TRUE or not number.isdigit():
         return None
-    return Accepted("exec", at, operands[0], values | found)
+    return Accepted("exec", at, operands[0], values | options)
 
 
 def _crun_exec(values: dict[str, str], words: list[str], at: int) -> Accepted | None:
     """argp in order: the first operand ends the options."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     letters = {letter: (name, takes) for name, (letter, takes) in CRUN_EXEC.items() if letter}
     rest = list(words)
 
@@ -283,7 +283,7 @@ def _crun_exec(values: dict[str, str], words: list[str], at: int) -> Accepted | 
             joined = rest.pop(0)
         if takes == "" and joined is not None:
             raise RefusedError(name)
-        found[name] = joined or ""
+        options[name] = joined or ""
 
     while rest and len(rest[0]) > 1 and rest[0][0] == "-":
         word = rest.pop(0)
@@ -303,9 +303,9 @@ def _crun_exec(values: dict[str, str], words: list[str], at: int) -> Accepted | 
             name, takes = letters[cluster[0]]
             value, cluster = (cluster[1:], "") if takes else ("", cluster[1:])
             take(name, takes, value or None)
-    if len(rest) < (1 if "process" in found else 2) or found.keys() & {"help", "usage"}:
+    if len(rest) < (1 if "process" in options else 2) or options.keys() & {"help", "usage"}:
         return None
-    return Accepted("exec", at, rest[0], values | found)
+    return Accepted("exec", at, rest[0], values | options)
 
 
 def crun(argv: list[str]) -> Accepted | None:
@@ -319,13 +319,13 @@ def crun(argv: list[str]) -> Accepted | None:
             return _crun_exec(said, rest[1:], len(argv) - len(rest))
         if not rest or rest[0] not in CRUN_VERBS:
             return None
-        found, operands = getopt.getopt(rest[1:], *CRUN_VERBS[rest[0]])
+        options, operands = getopt.getopt(rest[1:], *CRUN_VERBS[rest[0]])
     except (getopt.GetoptError, RefusedError):
         return None
-    said = {name.lstrip("-"): value for name, value in values + found}
+    said = {name.lstrip("-"): value for name, value in values + options}
     if len(operands) != 1 or said.keys() & {"help", "usage", "?", "version", "v", "V"}:
         return None
-    for name, value in found:  # the last one wins, whichever form it has
+    for name, value in options:  # the last one wins, whichever form it has
         long = {"-b": "bundle", "-f": "config", "-r": "resources"}.get(name, name[2:])
         if long in {"bundle", "config", "resources"}:
             said[long] = value

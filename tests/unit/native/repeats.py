@@ -36,8 +36,8 @@ def read_question(config: bytes, argv: list[str], name: str = "shim") -> str | N
     given = ffi.new("char[]", name.encode())
     if lib.question_read(_question, _tree, call, devices, given) != 0:
         return None
-    found: bytes = ffi.string(_question.text)
-    return found.decode()
+    question: bytes = ffi.string(_question.text)
+    return question.decode()
 
 
 def edit(config: bytes, answer: bytes) -> bytes | None:
@@ -66,15 +66,15 @@ def is_current(answer: bytes) -> bool:
 
 def members() -> list[str]:
     """The names of config.json that the launcher knows."""
-    found: list[str] = []
-    while lib.question_members[len(found)] != ffi.NULL:
-        found.append(_text(lib.question_members[len(found)]))
-    return found
+    names: list[str] = []
+    while lib.question_members[len(names)] != ffi.NULL:
+        names.append(_text(lib.question_members[len(names)]))
+    return names
 
 
 def _text(pointer: Any) -> str:
-    found: bytes = ffi.string(pointer)
-    return found.decode()
+    text: bytes = ffi.string(pointer)
+    return text.decode()
 
 
 def _ended(text: bytes) -> bytearray:
@@ -86,12 +86,12 @@ def _ended(text: bytes) -> bytearray:
 
 def fields(data: bytes) -> list[bytes]:
     """The fields that bytes hold."""
-    found = []
+    parts = []
     while data:
         size, _, data = data.partition(b":")
-        found.append(data[: int(size)])
+        parts.append(data[: int(size)])
         data = data[int(size) :]
-    return found
+    return parts
 
 
 def join(parts: list[bytes]) -> bytes:
