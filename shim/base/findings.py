@@ -234,6 +234,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "DISCOVERY_PART": (WARNING, "install it if containers need it, then generate again"),
     "DISCOVERY_DEVICE": (ERROR, "mend the device or its driver, then generate again; the other devices are written"),
     "DEVICE_FILE": (ERROR, "move away what is there, and run it as root"),
+    "REFRESH_UNITS": (WARNING, "enable it by hand: `systemctl enable --now NAME`"),
     "RULE_INVALID": (ERROR, "correct the file; docs/rules.md has its keys"),
     "KFD_WITHOUT_RENDER": (WARNING, "`dmesg | grep -e amdgpu -e kfd` shows why the driver serves no GPU for compute"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.base.findings import CdiError
+from shim.base.findings import ERROR, CdiError
+from shim.cli import completion
 from shim.cli.cdi import open_dirs
-from shim.cli.output import form_option, in_full, show_document, show_findings, show_table
+from shim.cli.generate import report, show_spec
+from shim.cli.output import form_option, format_option, in_full, show_document, show_findings, show_table
+from shim.cli.progress import shown
+from shim.cli.wish_options import absolute, wish, wish_options
 from shim.discover import inventory, vendors
+from shim.discover import setup as machine_setup
 from shim.discover.model import Wish
+from shim.discover.output import DIRECTORY, Target
+from shim.engines import sources
 from shim.host.host import Host
 
 if TYPE_CHECKING:
@@ -70,6 +78,107 @@ def list_devices(fresh: bool, form: str) -> None:
         age = "the host was looked at now" if is_fresh else f"the inventory is {_age(time.time() - known.time)} old"
         click.echo(f"{len(rows)} devices; {age}", err=True)
     show_findings(findings)
+
+
+@device.command()
+@wish_options
+@click.option("--spec-dir", default="", metavar="DIR", shell_complete=completion.folders, help="As of cdi generate.")
+@click.option("--allow-shrink", is_flag=True, help="As of cdi generate.")
+@click.option("--takeover", "takes_over", is_flag=True, help="As of cdi generate.")
+@click.option("--no-units", is_flag=True, help="Leave the units alone that keep the specs fresh.")
+@click.option("--undo", is_flag=True, help="Remove what shim wrote, and restore what it moved aside and stopped.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@format_option
+def setup(
+    wanted: tuple[str, ...],
+    spec_dir: str,
+    allow_shrink: bool,
+    takes_over: bool,
+    no_units: bool,
+    undo: bool,
+    dry_run: bool,
+    form: str,
+    **options: Any,
+) -> None:
+    """Set up this machine: discover its devices, write inventory and specs, and keep them fresh.
+
+    On a machine without devices the inventory is empty, and specs are written once a driver comes. It can be done again
+    at any time. The engine is configured by `shim runtime configure`.
+
+    \b
+    Examples:
+      shim device setup --dry-run
+      shim device setup --takeover
+      shim device setup --undo
+    """
+    host = Host()
+    if undo:
+        _undo(host, form, dry_run=dry_run)
+        return
+    target = Target(
+        directory=absolute(spec_dir) or DIRECTORY,
+        spec_dirs=tuple(sources.settings_or_defaults(host).spec_dirs),
+        may_shrink=allow_shrink,
+        takes_over=takes_over,
+    )
+    with shown() as show:
+        outcome = machine_setup.set_up(
+            host,
+            wish(**options),
+            target,
+            wanted or (vendors.AUTO,),
+            has_units=not no_units,
+            dry_run=dry_run,
+            progress=show,
+        )
+    if form == "table":
+        for one in outcome.generated.specs:
+            show_spec(one, outcome.generated, dry_run=dry_run)
+        count = len(outcome.generated.devices)
+        click.echo(f"{inventory.path()}: {'would be ' * dry_run}written: {count} device{'s' * (count != 1)}")
+        for name, what in outcome.units.items():
+            click.echo(f"{name}: {what}")
+    else:
+        document = {
+            "dryRun": dry_run,
+            "inventory": {
+                "path": inventory.path(),
+                "devices": [inventory.device_to_json(entry) for entry in outcome.generated.devices],
+            },
+            "specs": report(outcome.generated, dry_run=dry_run)["specs"],
+            "units": outcome.units,
+            "findings": [finding.to_json() for finding in outcome.findings],
+        }
+        show_document(document, form)
+    show_findings(outcome.findings)
+    sys.exit(1 if any(finding.level == ERROR for finding in outcome.findings) else 0)
+
+
+def _undo(host: Host, form: str, *, dry_run: bool) -> None:
+    undone = machine_setup.undo(host, dry_run=dry_run)
+    if form == "table":
+        would = "would be " * dry_run
+        for path in undone.removed:
+            click.echo(in_full(f"{path}: {would}removed"))
+        for path in undone.restored:
+            click.echo(in_full(f"{path}: {would}restored"))
+        for name, what in undone.units.items():
+            click.echo(f"{name}: {what}")
+        if not (undone.removed or undone.restored or undone.units):
+            click.echo("nothing was set up here")
+    else:
+        show_document(
+            {
+                "dryRun": dry_run,
+                "removed": undone.removed,
+                "restored": undone.restored,
+                "units": undone.units,
+                "findings": [finding.to_json() for finding in undone.findings],
+            },
+            form,
+        )
+    show_findings(undone.findings)
+    sys.exit(1 if undone.findings else 0)
 
 
 def _served() -> set[str]:

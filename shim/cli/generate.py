@@ -113,7 +113,7 @@ def command(
             click.echo(one.data, nl=False)
     elif form == "table":
         for one in outcome.specs:
-            _show(one, outcome, dry_run=dry_run)
+            show_spec(one, outcome, dry_run=dry_run)
     else:
         show_document(report(outcome, dry_run=dry_run), form)
     show_findings(outcome.findings)
@@ -156,7 +156,8 @@ def changes(one: SpecFile) -> str:
     return diff(before, one.data.decode(), one.path if one.before is not None else "/dev/null", one.path)
 
 
-def _show(one: SpecFile, outcome: generate.Outcome, *, dry_run: bool) -> None:
+def show_spec(one: SpecFile, outcome: generate.Outcome, *, dry_run: bool) -> None:
+    """Print what became of a spec, and with `dry_run` what would change in its file."""
     count = len(one.devices)
     text = f"{one.path}: {state(one, outcome, dry_run=dry_run)}: {one.kind}, {count} device{'s' * (count != 1)}"
     click.echo(in_full(text))

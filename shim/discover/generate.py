@@ -13,7 +13,7 @@ from shim.discover.output import REFUSED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from shim.discover.model import Discovery, Wish
+    from shim.discover.model import Device, Discovery, Wish
     from shim.discover.output import SpecFile, Target
     from shim.host.host import Host
 
@@ -25,10 +25,12 @@ class Outcome:
     Attributes:
         specs: every spec, written or not.
         written: the paths of those whose files were written.
+        devices: every device that was discovered, whether or not it has a spec.
         findings: about the devices, then about the specs.
     """
 
     specs: list[SpecFile] = field(default_factory=list)
+    devices: list[Device] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
 
@@ -59,6 +61,7 @@ def generate(
     with lock.held(host) if is_written else contextlib.nullcontext():
         discoveries = list(vendors.discover(host, wish, words, lambda name: progress(f"looking for devices of {name}")))
         outcome = Outcome(findings=[finding for one in discoveries for finding in one.findings])
+        outcome.devices = [device for one in discoveries for device in one.devices]
         outcome.specs, findings = output.prepare(host, discoveries, wish, target)
         outcome.findings += findings
         if is_written:
