@@ -14,7 +14,7 @@ import pytest
 from conformance import trees
 from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Sandbox
-from unit.discover import machines, test_amd, test_drm, test_habana, test_intel, test_rdma
+from unit.discover import machines
 
 from shim.cdi import spec
 from shim.discover import amd, drm, habana, intel, rdma, vendors
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.engine
 USER = 1000
 ZERO = ["c", 1, 5]
 HOSTS: dict[str, tuple[Any, machines.Entries, str]] = {
-    "amd": (amd, test_amd.cpx(8, 8), "amd.com/gpu=63"),
-    "amd-all": (amd, test_amd.cpx(2, 2), "amd.com/gpu=all"),
-    "intel": (intel, test_intel.LAPTOP, "intel.com/gpu=0000-00-02-0-0x9a49"),
-    "npu": (intel, test_intel.npu(), "intel.com/npu=accel0"),
-    "habana": (habana, test_habana.card(11), "intel.com/gaudi=accel11"),
-    "rdma": (rdma, test_rdma.TWO, "rdma/hca=0000:3b:00.0"),
-    "drm": (drm, test_drm.NOUVEAU, "drm/gpu=renderD128"),
+    "amd": (amd, machines.cpx(8, 8), "amd.com/gpu=63"),
+    "amd-all": (amd, machines.cpx(2, 2), "amd.com/gpu=all"),
+    "intel": (intel, machines.LAPTOP, "intel.com/gpu=0000-00-02-0-0x9a49"),
+    "npu": (intel, machines.npu(), "intel.com/npu=accel0"),
+    "habana": (habana, machines.gaudi(11), "intel.com/gaudi=accel11"),
+    "rdma": (rdma, machines.TWO_ADAPTERS, "rdma/hca=0000:3b:00.0"),
+    "drm": (drm, machines.NOUVEAU, "drm/gpu=renderD128"),
 }
 
 

@@ -8,44 +8,18 @@ from pathlib import Path
 import pytest
 from conformance import trees
 from unit.discover import machines
-from unit.discover.machines import VIDEO, WISH, Entries, kfd, paths, reported, specs
+from unit.discover.machines import UNIQUE, VIDEO, WISH, Entries, cpx, kfd, paths, reported, specs
+from unit.discover.machines import amd_gpu as gpu
 
 from shim.discover import amd, vendors
 from shim.discover.document import document
 from shim.host.host import Host
-
-UNIQUE = 0x9BAC5FE057CD5881
-MI300 = 0x74A1
-
-
-def gpu(address: str, *drm: str, driver: str = "amdgpu", **files: str) -> Entries:
-    return machines.pci(address, 0x1002, MI300, 0x1200, driver, drm, **files)
-
 
 ONE = gpu("0000:03:00.0", "card0", "renderD128") | kfd((128, 0x300, UNIQUE))
 
 
 def without(entries: Entries, *paths: str) -> Entries:
     return {path: entry for path, entry in entries.items() if path not in paths}
-
-
-def cpx(gpus: int, per_gpu: int) -> Entries:
-    """GPUs in partitions: render nodes GPU by GPU, as the driver makes them."""
-    entries: Entries = {}
-    topology = []
-    partition = 0
-    for index in range(gpus):
-        bus, unique_id = 0x10 + index, UNIQUE + index
-        for share in range(per_gpu):
-            render = 128 + index * per_gpu + share
-            topology.append((render, share << 28 | bus << 8, unique_id))
-            if share == 0:
-                entries |= gpu(f"0000:{bus:02x}:00.0", f"card{index}", f"renderD{render}")
-            else:
-                entries[f"/sys/devices/platform/amdgpu_xcp_{partition}/drm/renderD{render}/dev"] = "226:0\n"
-                entries |= machines.dri(f"renderD{render}")
-                partition += 1
-    return entries | kfd(*topology)
 
 
 def test_a_gpu_has_its_card_its_render_node_and_kfd(tmp_path: Path) -> None:

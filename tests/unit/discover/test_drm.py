@@ -8,14 +8,10 @@ from pathlib import Path
 import pytest
 from conformance import trees
 from unit.discover import machines
-from unit.discover.machines import VIDEO, WISH, Entries, by_path, paths, pci, reported, specs
+from unit.discover.machines import NOUVEAU, VIDEO, WISH, Entries, paths, pci, reported, specs
 
 from shim.discover import amd, drm, vendors
 
-NOUVEAU = {
-    **pci("0000:01:00.0", 0x10DE, 0x2520, 0x0300, "nouveau", ("card0", "renderD128"), numa_node="1"),
-    **by_path("0000:01:00.0", "card0", "renderD128"),
-}
 INTEL = pci("0000:00:02.0", 0x8086, 0x9A49, 0x0300, "i915", ("card1", "renderD129"))
 NVIDIA = pci("0000:01:00.0", 0x10DE, 0x2520, 0x0300, "nvidia", ("card0", "renderD128"))
 BMC = pci("0000:02:00.0", 0x1A03, 0x2000, 0x0300, "ast", ("card2",))

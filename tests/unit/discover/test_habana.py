@@ -8,21 +8,11 @@ from pathlib import Path
 import pytest
 from conformance import trees
 from unit.discover.machines import WISH, Entries, paths, pci, reported, specs
+from unit.discover.machines import gaudi as card
 
 from shim.discover import habana
 
 GAUDI2 = 0x1020
-
-
-def card(number: int, **files: str) -> Entries:
-    """Card N at bus 0x10 + N, with the nodes of its accelerator."""
-    address = f"0000:{0x10 + number:02x}:00.0"
-    files[f"accel__accel{number}__dev"] = "261:0"
-    entries = pci(address, 0x1DA3, GAUDI2, 0x1200, "habanalabs", **files)
-    nodes = {f"accel{number}": 2 * number, f"accel_controlD{number}": 2 * number + 1}
-    return entries | {
-        f"/dev/accel/{name}": {"node": ["c", 261, minor], "mode": "0666"} for name, minor in nodes.items()
-    }
 
 
 def verbs(number: int) -> Entries:

@@ -7,30 +7,16 @@ from pathlib import Path
 
 import pytest
 from conformance import trees
-from unit.discover.machines import RENDER, VIDEO, WISH, Entries, by_path, paths, pci, reported, specs
+from unit.discover.machines import LAPTOP, RENDER, VIDEO, WISH, Entries, npu, paths, pci, reported, specs
 
 from shim.discover import intel, vendors
 
-ARC, IRIS, NPU = 0x56A0, 0x9A49, 0x643E
+ARC, NPU = 0x56A0, 0x643E
 VFIO = "/sys/devices/pci0000:00/0000:03:00.0"
 
 
 def arc(drm: tuple[str, ...] = (), address: str = "0000:03:00.0", driver: str = "xe", /, **files: str) -> Entries:
     return pci(address, 0x8086, ARC, 0x0300, driver, drm, **files)
-
-
-def npu(accel: str = "accel0") -> Entries:
-    entries = pci("0000:00:0b.0", 0x8086, NPU, 0x1200, "intel_vpu", **{f"accel__{accel}__dev": "261:0"})
-    return entries | {f"/dev/accel/{accel}": {"node": ["c", 261, 0], "gid": RENDER}}
-
-
-LAPTOP = {
-    **pci("0000:00:02.0", 0x8086, IRIS, 0x0300, "i915", ("card1", "renderD128")),
-    **pci("0000:01:00.0", 0x10DE, 0x2520, 0x0300, "nvidia", ("card0", "renderD129")),
-    **pci("0000:00:1f.0", 0x8086, 0xA082, 0x0601),
-    **by_path("0000:00:02.0", "card1", "renderD128"),
-    **by_path("0000:01:00.0", "card0", "renderD129"),
-}
 
 
 def test_of_a_laptop_with_another_gpu_intels_is_written(tmp_path: Path) -> None:

@@ -7,41 +7,16 @@ from pathlib import Path
 
 import pytest
 from conformance import trees
-from unit.discover.machines import WISH, Entries, paths, pci, reported, specs
+from unit.discover.machines import CM, TWO_ADAPTERS, WISH, Entries, hca, paths, reported, specs
 
 from shim.discover import rdma
 from shim.host.host import Host
 
-CM = {"/dev/infiniband/rdma_cm": {"node": ["c", 10, 121], "mode": "0666"}}
 NETWORK = dataclasses.replace(WISH, has_network=True)
 
 
-def hca(address: str, number: int, name: str, driver: str = "mlx5_core", vendor: int = 0x15B3, **files: str) -> Entries:
-    """An adapter on a PCI function, with verbs, management and an interface; N of its nodes is `number`."""
-    at = f"../../devices/pci0000:00/{address}"
-    below = f"/sys/devices/pci0000:00/{address}"
-    entries = pci(address, vendor, 0x1021, 0x0207, driver, (), **files)
-    entries |= {
-        f"{below}/infiniband/{name}/device": {"link": "../.."},
-        f"{below}/infiniband/{name}/hca_type": "MT4129\n",
-        f"{below}/infiniband/{name}/node_guid": "b83f:d203:00b5:1c2a\n",
-        f"/sys/class/infiniband/{name}": {"link": f"{at}/infiniband/{name}"},
-        f"{below}/net/ens{number}/phys_port_name": "p0\n",
-    }
-    for klass, nodes in (("infiniband_verbs", ("uverbs",)), ("infiniband_mad", ("umad", "issm"))):
-        for node in nodes:
-            entries[f"{below}/{klass}/{node}{number}/ibdev"] = f"{name}\n"
-            entries[f"/sys/class/{klass}/{node}{number}"] = {"link": f"{at}/{klass}/{node}{number}"}
-            mode = "0666" if node == "uverbs" else "0600"
-            entries[f"/dev/infiniband/{node}{number}"] = {"node": ["c", 231, number], "mode": mode}
-    return entries
-
-
-TWO = {**hca("0000:5e:00.0", 0, "mlx5_1"), **hca("0000:3b:00.0", 1, "mlx5_0", numa_node="1"), **CM}
-
-
 def test_two_adapters_have_their_own_nodes_and_two_names(tmp_path: Path) -> None:
-    host = trees.build(TWO, str(tmp_path))
+    host = trees.build(TWO_ADAPTERS, str(tmp_path))
     discovery = rdma.discover(host, WISH)
     assert rdma.is_present(host, WISH)
     devices = specs(discovery)["rdma/hca"]
@@ -55,7 +30,7 @@ def test_two_adapters_have_their_own_nodes_and_two_names(tmp_path: Path) -> None
 
 
 def test_the_inventory_is_in_the_order_of_the_bus(tmp_path: Path) -> None:
-    first, second = rdma.discover(trees.build(TWO, str(tmp_path)), WISH).devices
+    first, second = rdma.discover(trees.build(TWO_ADAPTERS, str(tmp_path)), WISH).devices
     assert (first.name, second.name) == ("mlx5_0", "mlx5_1")
     assert (first.vendor, first.model, first.numa_node, first.uuid) == ("rdma", "MT4129", 1, "b83f:d203:00b5:1c2a")
     assert first.cdi_names == ("rdma/hca=mlx5_0", "rdma/hca=0000:3b:00.0")
@@ -65,14 +40,14 @@ def test_the_inventory_is_in_the_order_of_the_bus(tmp_path: Path) -> None:
 def test_the_network_interface_comes_with_its_adapter_when_it_is_asked_for(tmp_path: Path) -> None:
     port = "/sys/devices/pci0000:00/0000:3b:00.0/net"
     representors = {f"{port}/eth{n}/phys_port_name": text for n, text in enumerate(("pf0vf0\n", "c1pf0sf88\n"))}
-    discovery = rdma.discover(trees.build(TWO | representors, str(tmp_path)), NETWORK)
+    discovery = rdma.discover(trees.build(TWO_ADAPTERS | representors, str(tmp_path)), NETWORK)
     devices = specs(discovery, NETWORK)["rdma/hca"]
     assert devices["mlx5_0"]["netDevices"] == [{"hostInterfaceName": "ens1", "name": "ens1"}]
     assert len(devices["all"]["netDevices"]) == 2
 
 
 def test_an_adapter_without_an_interface_is_reported_when_one_is_asked_for(tmp_path: Path) -> None:
-    entries = {path: entry for path, entry in TWO.items() if "/net/ens1" not in path}
+    entries = {path: entry for path, entry in TWO_ADAPTERS.items() if "/net/ens1" not in path}
     discovery = rdma.discover(trees.build(entries, str(tmp_path)), NETWORK)
     assert [finding.id for finding in discovery.findings] == ["DISCOVERY_PART"]
     assert "rdma/hca=mlx5_0 is written without a network interface" in discovery.findings[0].text
@@ -113,7 +88,7 @@ def test_the_ports_of_gaudi_cards_belong_to_these(tmp_path: Path) -> None:
 )
 def test_a_missing_node_is_reported(tmp_path: Path, missing: str, id: str) -> None:
     path = f"/dev/infiniband/{missing}"
-    host = trees.build({name: entry for name, entry in TWO.items() if name != path}, str(tmp_path))
+    host = trees.build({name: entry for name, entry in TWO_ADAPTERS.items() if name != path}, str(tmp_path))
     discovery = rdma.discover(host, WISH)
     assert reported(discovery) == [(id, path)]
     devices = specs(discovery)["rdma/hca"]
