@@ -79,3 +79,37 @@ uint32_t edit_find_variable(struct work *work, uint32_t list, struct span name)
     }
     return index;
 }
+
+uint32_t edit_first_rule(struct work *work, uint32_t list)
+{
+    uint32_t first = work->tree->values[list].first;
+    for (uint32_t at = first; at; at = work->tree->values[at].next) {
+        uint32_t allow = json_tree_kind(work->tree, at) == '{' ? json_tree_member(work->tree, at, "allow") : 0;
+        if (json_tree_kind(work->tree, at) != '{')
+            edit_fail(work, -ENOTSUP);
+        if (!allow || json_tree_kind(work->tree, allow) != 't')
+            first = work->tree->values[at].next;
+    }
+    return first;
+}
+
+/* Whether an existing rule is that of an item; if it is only about the same device, Python compares them. */
+static bool is_rule(struct work *work, struct span major, struct span minor, struct span entry, uint32_t rule)
+{
+    if (edit_is_text(work->tree, rule, entry))
+        return true;
+    uint32_t its_major = json_tree_member(work->tree, rule, "major"),
+             its_minor = json_tree_member(work->tree, rule, "minor");
+    if (its_major && its_minor && edit_is_text(work->tree, its_major, major) &&
+        edit_is_text(work->tree, its_minor, minor))
+        edit_fail(work, -ENOTSUP);
+    return false;
+}
+
+bool edit_has_rule(struct work *work, uint32_t first, struct span major, struct span minor, struct span entry)
+{
+    bool is_there = false;
+    for (uint32_t at = first; at && !is_there && !work->error; at = work->tree->values[at].next)
+        is_there = is_rule(work, major, minor, entry, at);
+    return is_there;
+}

@@ -8,92 +8,30 @@
 #define _GNU_SOURCE
 #include "execenv.h"
 #include "ownfiles.h"
-#include "places.h"
+#include "record.h"
 #include "splices.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/mman.h>
 
 enum { MAX_FILE = 1 << 20 };
 
 /* Mapped, as in repeat.c. */
 struct memory {
-    struct json_tree record, process;
+    struct record record;
+    struct json_tree process;
     struct inserts inserts;
-    char record_text[MAX_FILE + 1], process_text[MAX_FILE + 1];
+    char text[MAX_FILE + 1]; /* of the process file */
 };
 
-/* --- the record --------------------------------------------------------------------------------------------------- */
+/* --- the variables ------------------------------------------------------------------------------------------------ */
 
-static bool is_member(const struct json_tree *tree, const char *name, const char *text)
+/* Reads the process file, of `size` bytes; whether it is an object with members. */
+static bool is_process(struct memory *memory, size_t size)
 {
-    uint32_t value = json_tree_member(tree, 0, name);
-    return value && json_tree_is(tree, value, text);
-}
-
-/* Whether config.json is the very file that the record is about. */
-static bool is_of_config(const struct json_tree *tree)
-{
-    char path[PATH_MAX], now[256];
-    struct stat status;
-    size_t size = 0;
-    uint32_t config = json_tree_member(tree, 0, "config"), identity = json_tree_member(tree, 0, "identity");
-    const char *text = config ? json_tree_plain(tree, config, &size) : NULL;
-    if (!text || size >= sizeof path || !identity)
-        return false;
-    memcpy(path, text, size);
-    path[size] = '\0';
-    if (lstat(path, &status) != 0)
-        return false;
-    int length = snprintf(now, sizeof now, "[%ju,%ju,%jd,%jd%09ld,%jd%09ld]", (uintmax_t)status.st_dev,
-                          (uintmax_t)status.st_ino, (intmax_t)status.st_size, (intmax_t)status.st_mtim.tv_sec,
-                          status.st_mtim.tv_nsec, (intmax_t)status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
-    return edit_is_text(tree, identity, (struct span){now, (size_t)length});
-}
-
-/* Reads the record: its second line has what counts here. False where it is not the one of this container as it is. */
-static bool read_record(struct memory *memory, const struct call *call, const char *name, const char *record)
-{
-    const struct json_tree *tree = &memory->record;
-    cleanup_fd int directory = open_ours("c");
-    ssize_t size = directory < 0 ? -1 : read_ours(directory, record, memory->record_text, MAX_FILE);
-    char *line = size < 0 ? NULL : memchr(memory->record_text, '\n', (size_t)size);
-    if (!line || size == MAX_FILE)
-        return false;
-    line++;
-    size_t left = (size_t)(memory->record_text + size - line);
-    if (json_tree_read(&memory->record, line, left) != 0 || json_tree_kind(tree, 0) != '{')
-        return false;
-    uint32_t format = json_tree_member(tree, 0, "format");
-    return format && edit_is_text(tree, format, (struct span){"1", 1}) && is_member(tree, "name", name) &&
-           is_member(tree, "root", call->root ? call->root : "") && is_member(tree, "id", call->id) &&
-           is_of_config(tree);
-}
-
-/* --- the process file --------------------------------------------------------------------------------------------- */
-
-/* Reads the file of the process. False unless it is a regular file of a usual size, and an object. */
-static bool read_process(struct memory *memory, const char *path, struct stat *status, size_t *size)
-{
-    *size = 0;
-    if (lstat(path, status) != 0 || !S_ISREG(status->st_mode)) /* not opened: a writer of a FIFO would notice */
-        return false;
-    cleanup_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, status) != 0 || !S_ISREG(status->st_mode))
-        return false;
-    for (ssize_t part; *size < MAX_FILE; *size += (size_t)part) {
-        part = read(fd, memory->process_text + *size, MAX_FILE - *size);
-        if (part < 0)
-            return false;
-        if (part == 0)
-            break;
-    }
-    return *size < MAX_FILE && json_tree_read(&memory->process, memory->process_text, *size) == 0 &&
-           json_tree_kind(&memory->process, 0) == '{' && memory->process.values[0].count;
+    return json_tree_read(&memory->process, memory->text, size) == 0 && json_tree_kind(&memory->process, 0) == '{' &&
+           memory->process.values[0].count;
 }
 
 /* A variable of the record: its name, and its value, new and before us, as the inside of a string of JSON. */
@@ -151,7 +89,7 @@ static void replace_entry(struct work *work, const struct change *change, uint32
 /* Collects the inserts; 0, or the error of what is unusual. */
 static int set_variables(struct memory *memory, uint32_t variables)
 {
-    const struct json_tree *record = &memory->record;
+    const struct json_tree *record = &memory->record.tree;
     struct work work = {.inserts = &memory->inserts, .tree = &memory->process};
     uint32_t list = edit_section(&work, 0, "env", '[');
     uint32_t first = record->values[variables].first;
@@ -183,14 +121,15 @@ bool complete_exec(const struct call *call, const char *name, const char *record
     struct stat status, written;
     size_t size;
     struct memory *memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED || !call->process || !read_record(memory, call, name, record))
+    if (memory == MAP_FAILED || !call->process || !record_read(&memory->record, call, name, record))
         return false;
-    uint32_t variables = json_tree_member(&memory->record, 0, "env");
-    if (!variables || json_tree_kind(&memory->record, variables) != '{')
+    uint32_t variables = json_tree_member(&memory->record.tree, 0, "env");
+    if (!variables || json_tree_kind(&memory->record.tree, variables) != '{')
         return false;
-    if (!memory->record.values[variables].count)
+    if (!memory->record.tree.values[variables].count)
         return true;
-    if (!read_process(memory, call->process, &status, &size) || set_variables(memory, variables) != 0)
+    if (!read_engine_file(call->process, memory->text, MAX_FILE, &status, &size) || !is_process(memory, size) ||
+        set_variables(memory, variables) != 0)
         return false;
     if (!memory->inserts.count)
         return true;

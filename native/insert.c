@@ -78,46 +78,16 @@ static void add_devices(struct work *work, uint32_t linux_)
     edit_append(work, linux_, list, ",\"devices\":[", "]", from);
 }
 
-/* The first rule after the last that denies access: the rules before that have no effect any more. */
-static uint32_t first_that_counts(struct work *work, uint32_t list)
-{
-    uint32_t first = work->tree->values[list].first;
-    for (uint32_t at = first; at; at = work->tree->values[at].next) {
-        uint32_t allow = json_tree_kind(work->tree, at) == '{' ? json_tree_member(work->tree, at, "allow") : 0;
-        if (json_tree_kind(work->tree, at) != '{')
-            edit_fail(work, -ENOTSUP);
-        if (!allow || json_tree_kind(work->tree, allow) != 't')
-            first = work->tree->values[at].next;
-    }
-    return first;
-}
-
-/* Whether an existing rule is that of an item; if it is only about the same device, Python compares them. */
-static bool is_rule(struct work *work, struct span major, struct span minor, struct span entry, uint32_t rule)
-{
-    if (edit_is_text(work->tree, rule, entry))
-        return true;
-    uint32_t its_major = json_tree_member(work->tree, rule, "major"),
-             its_minor = json_tree_member(work->tree, rule, "minor");
-    if (its_major && its_minor && edit_is_text(work->tree, its_major, major) &&
-        edit_is_text(work->tree, its_minor, minor))
-        edit_fail(work, -ENOTSUP);
-    return false;
-}
-
 static void add_rules(struct work *work, uint32_t linux_)
 {
     unsigned left = field_count(&work->edits);
     uint32_t resources = left ? edit_section(work, linux_, "resources", '{') : 0;
     uint32_t list = resources ? edit_section(work, resources, "devices", '[') : 0;
-    uint32_t first = list ? first_that_counts(work, list) : 0;
+    uint32_t first = list ? edit_first_rule(work, list) : 0;
     size_t from = work->inserts->used;
     for (; left && !work->error; left--) {
         struct span major = field(&work->edits), minor = field(&work->edits), entry = field(&work->edits);
-        bool is_there = false;
-        for (uint32_t at = first; at && !is_there && !work->error; at = work->tree->values[at].next)
-            is_there = is_rule(work, major, minor, entry, at);
-        edit_add_entry(work, is_there, entry);
+        edit_add_entry(work, edit_has_rule(work, first, major, minor, entry), entry);
     }
     if (resources)
         edit_append(work, resources, list, ",\"devices\":[", "]", from);

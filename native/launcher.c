@@ -12,13 +12,12 @@
  *     an exec into a container with a record     -> its process file gets the variables, and the low-level runtime;
  *                                                  where anything is unusual: Python, the same
  *     an update with a file of resources for
- *       a container with a record                -> Python, the same
+ *       a container with a record                -> the resources get the device rules, the rest as for exec
  *
  * The rows for create also apply to run and restore.
  *
- * The executed program gets the same pid, environment, descriptors, umask and working directory. stdin is not read here
- * (Python reads it for such an update, and replaces it by the same text or more). For Python a few variables are
- * renamed (python.c).
+ * The executed program gets the same pid, environment, descriptors, umask and working directory. stdin is read for such
+ * an update only, and replaced by a file with the same text or more. For Python a few variables are renamed (python.c).
  *
  * All memory is static. Read from the bottom: main() is the table above.
  */
@@ -33,6 +32,7 @@
 #include "python.h"
 #include "repeat.h"
 #include "scan.h"
+#include "updaterules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -307,7 +307,7 @@ int main(int argc, char *argv[])
     record_key(record, name, call.root, call.id);
     enum answer answer = call.injects ? does_it_ask() : NOTHING_ASKS;
     bool is_recorded = (call.process || call.resources) && call.id && has_record(record);
-    if (is_recorded && call.process && complete_exec(&call, name, record))
+    if (is_recorded && (call.process ? complete_exec(&call, name, record) : complete_update(&call, name, record)))
         is_recorded = false;
     if (answer == NOTHING_ASKS && !is_recorded)
         execute_low_level(low.path, kept);

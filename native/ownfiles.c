@@ -1,5 +1,5 @@
 /*
- * The files that a repeated create or exec reads and writes. Directories and files of ours count only if no other user
+ * The files that a repeated create, an exec or an update reads and writes. Directories and files of ours count only if no other user
  * could have written them (places.h). A file of an engine is replaced under the same lock as in Python
  * (shim/create/bundle.py), and only if it is the file that was read.
  */
@@ -44,6 +44,25 @@ ssize_t read_ours(int directory, const char *name, char *bytes, size_t room)
     return (ssize_t)size;
 }
 
+bool read_engine_file(const char *path, char *text, size_t room, struct stat *status, size_t *size)
+{
+    *size = 0;
+    if (lstat(path, status) != 0 || !S_ISREG(status->st_mode)) /* not opened: a writer of a FIFO would notice */
+        return false;
+    cleanup_fd int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, status) != 0 || !S_ISREG(status->st_mode))
+        return false;
+    for (ssize_t part; *size < room; *size += (size_t)part) {
+        part = read(fd, text + *size, room - *size);
+        if (part < 0)
+            return false;
+        if (part == 0)
+            break;
+    }
+    text[*size] = '\0';
+    return *size < room;
+}
+
 static bool is_same_time(struct timespec first, struct timespec second)
 {
     return first.tv_sec == second.tv_sec && first.tv_nsec == second.tv_nsec;
@@ -66,7 +85,7 @@ bool write_all(int fd, const char *text, size_t size)
 }
 
 /* Inserts are short and many, so they are written together. */
-static bool write_edited(int fd, const struct edited *edited)
+bool write_edited(int fd, const struct edited *edited)
 {
     static struct span parts[MAX_PARTS];
     static char buffer[64 << 10];

@@ -25,6 +25,15 @@ struct edited {
     const struct stat *status; /* of the file when it was read */
 };
 
+/* Writes the text with its inserts to a descriptor; whether all of it could be written. */
+bool write_edited(int fd, const struct edited *edited);
+
+/*
+ * Reads a file of an engine: its status, and its bytes with a NUL behind them, for which `text` has one byte more than
+ * `room`. False unless it is a regular file with fewer bytes than `room`.
+ */
+bool read_engine_file(const char *path, char *text, size_t room, struct stat *status, size_t *size);
+
 /*
  * Replaces a file by its edited text, unless it is another file than the file that was read. Owner and mode stay.
  * False, and nothing has changed, on failure. `written`: the status of the new file.

@@ -60,3 +60,15 @@ void edit_add_entry(struct work *work, bool is_there, struct span entry);
  * variable is unclear, the create is left to Python.
  */
 uint32_t edit_find_variable(struct work *work, uint32_t list, struct span name);
+
+/*
+ * The first device rule after the last that denies access, 0 if there is none: the rules before have no effect any
+ * more. If an entry is no object, the edit is left to Python.
+ */
+uint32_t edit_first_rule(struct work *work, uint32_t list);
+
+/*
+ * Whether a rule has exactly the text of an entry, among those from `first` on. If one is only about the same device,
+ * the edit is left to Python, which compares them.
+ */
+bool edit_has_rule(struct work *work, uint32_t first, struct span major, struct span minor, struct span entry);

@@ -268,6 +268,7 @@ def _record(call: Invocation, decision: Decision, edited: Json) -> str:
         identity=_value("identity"),
         requests=_value("requests"),
         folded=[],
+        rules=(edited["linux"].get("resources") or {}).get("devices") or [],
         variables={name: [values[name], _value(f"before {number}")] for number, name in enumerate(names)},
     )
     entry["repeated"] = True

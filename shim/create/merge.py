@@ -26,6 +26,7 @@ from shim.create import mounts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from shim.cdi.edits import Step
@@ -131,7 +132,6 @@ def add_rules(config: Json, nodes: list[Json]) -> None:
     Raises:
         CdiError: CONFIG_JSON, when one of these sections has another type.
     """
-    wanted = [rule for rule in map(edits.cgroup_rule, nodes) if rule]
     # A rule counts from its place on: one in front of a later denial opens nothing any more.
     present: set[str] = set()
     for rule in _entries(config, "linux", "resources", "devices"):
@@ -139,11 +139,16 @@ def add_rules(config: Json, nodes: list[Json]) -> None:
             present.add(_whole(rule))
         else:
             present.clear()
-    missing: dict[tuple[object, ...], Json] = {}
-    for rule in wanted:
-        if not present or _whole(rule) not in present:
-            missing.setdefault(tuple(rule.values()), rule)
-    edits.add_rules(config, list(missing.values()))
+    edits.add_rules(config, [rule for rule in rules(nodes) if not present or _whole(rule) not in present])
+
+
+def rules(nodes: Iterable[Json]) -> list[Json]:
+    """The cgroup rules of resolved nodes, each once."""
+    wanted: dict[tuple[object, ...], Json] = {}
+    for rule in map(edits.cgroup_rule, nodes):
+        if rule:
+            wanted.setdefault(tuple(rule.values()), rule)
+    return list(wanted.values())
 
 
 def _whole(item: Json) -> str:

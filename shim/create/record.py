@@ -12,6 +12,7 @@ import time
 from shim.base import fastjson
 from shim.base.paths import parent
 from shim.base.replace import exists, replace
+from shim.create import merge
 from shim.create.record_files import FORMAT, SWEPT
 from shim.host.identity import is_ours, make_directory, mount_namespace, run_dir
 
@@ -62,6 +63,7 @@ def write(
             identity=list(bundle.identity),
             requests=decision.requests,
             folded=folded,
+            rules=merge.rules(node for origin in plan.origins for node in origin["edits"].get("deviceNodes") or ()),
             variables=_changes(plan, bundle, edited, directory, call),
         )
         life = [_absolute(call.bundle), states(call, call.id), mount_namespace(), posix.getpid(), posix.getppid()]
@@ -109,6 +111,7 @@ def content(
     identity: Any,
     requests: Any,
     folded: list[Json],
+    rules: list[Json],
     variables: Json,
 ) -> Json:
     """The second line of a record; shim.create.answers puts holes in the place of what one container has of its own.
@@ -119,6 +122,7 @@ def content(
         config: absolute path of its config.json.
         identity: of this file as it was written (shim.host.file_identity).
         requests: as in Decision.
+        rules: the cgroup rules of the plan's nodes.
         variables: name -> [new value, value before us or None].
     """
     return {
@@ -133,6 +137,7 @@ def content(
         "folded": folded,
         "findings": [finding.to_json() for finding in decision.findings],
         "env": variables,
+        "rules": rules,
     }
 
 

@@ -13,10 +13,10 @@ The launcher computes the same (native/places.c), and hands it over as `key`.
 
 A record is one line of JSON about the container's life, then one of JSON with the rest: format, the three texts of
 the key (two containers may share one), path and identity of the config.json that we wrote, the requests, the
-origins of the plan, the warnings, the hooks that create did itself, and for each variable its new and old value. It
-counts while config.json has that identity, or was saved again and still holds all that was injected but the cgroup
-rules: `podman update` does that, and replaces linux.resources. The first line stands alone, so that
-shim.create.record_sweep need not decode the rest.
+origins of the plan, the warnings, the hooks that create did itself, for each variable its new and old value, and the
+cgroup rules of the nodes, which the launcher adds in an update (native/updaterules.c). It counts while config.json has
+that identity, or was saved again and still holds all that was injected but the cgroup rules: `podman update` does that,
+and replaces linux.resources. The first line stands alone, so that shim.create.record_sweep need not decode the rest.
 
 The record of a create that the launcher repeated has a member `repeated` more (shim.create.answers).
 

@@ -2,9 +2,9 @@
 
 An engine gives new limits as a whole `linux.resources` from its own records (`update --resources`): containerd puts its
 own list of device rules in, which does not know ours. runc reads past that list, crun obeys it, and so a container of a
-kubelet that gave it other processors would lose its devices. The launcher comes here only when the container has a
-record. Rules that are there are not added twice, and resources without a list of rules stay as they are: crun leaves
-the rules alone then.
+kubelet that gave it other processors would lose its devices. The launcher adds the rules itself
+(native/updaterules.c), and comes here only when the container has a record and something is unusual. Rules that are
+there are not added twice, and resources without a list of rules stay as they are: crun leaves the rules alone then.
 
 Standard input is read to its end, as the low-level runtime would, and replaced by a file in memory. Whatever is odd
 about record or resources, they stay as they are, and update goes on.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.create.update_cases import DENY, KEPT, NODES, NULL, OURS, UPDATES
 
 from shim.cdi.plan import Plan
 from shim.config.settings import Settings
@@ -19,18 +20,6 @@ from shim.create.invocation import Invocation
 from shim.create.recipe import Decision
 
 Json = dict[str, Any]
-
-NODES = [
-    {"path": "/dev/a", "type": "c", "major": 60, "minor": 7},
-    {"path": "/dev/b", "type": "b", "major": 8, "minor": 1, "permissions": "r"},
-    {"path": "/dev/pipe", "type": "p"},
-]
-OURS = [
-    {"allow": True, "type": "c", "major": 60, "minor": 7, "access": "rwm"},
-    {"allow": True, "type": "b", "major": 8, "minor": 1, "access": "r"},
-]
-DENY = {"allow": False, "access": "rwm"}
-NULL = {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rwm"}
 
 
 @pytest.fixture
@@ -88,36 +77,15 @@ WAYS = pytest.mark.parametrize("way", [by_file, by_input], ids=["file", "standar
 
 
 @WAYS
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        pytest.param([DENY, NULL], [DENY, NULL, *OURS], id="the engine's own list"),
-        pytest.param([DENY, *OURS, NULL], [DENY, *OURS, NULL], id="ours are there"),
-        pytest.param([OURS[0], DENY, OURS[1]], [OURS[0], DENY, OURS[1], OURS[0]], id="one is denied again"),
-        pytest.param([], [], id="no rule at all"),
-    ],
-)
-def test_rules_of_the_device_are_added_where_there_are_rules(
-    tmp_path: Path, place: str, way: Any, rules: list[Json], expected: list[Json]
-) -> None:
-    given = {"cpu": {"cpus": "0-1"}, "devices": rules, "unknown": {"kept": [1.5, None]}}
-    assert json.loads(way(tmp_path, place, json.dumps(given).encode())) == {**given, "devices": expected}
+@pytest.mark.parametrize("case", UPDATES)
+def test_rules_of_the_device_are_added_where_there_are_rules(tmp_path: Path, place: str, way: Any, case: str) -> None:
+    update = UPDATES[case]
+    data = json.dumps({**update.rest, "devices": update.given}).encode()
+    assert json.loads(way(tmp_path, place, data)) == {**update.rest, "devices": update.wanted}
 
 
 @WAYS
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(b'{"memory":  {"limit": 1}}', id="no rules"),
-        pytest.param(b'{"devices":  null}', id="rules that are null"),
-        pytest.param(b'{"devices":  {"a": 1}}', id="rules that are no list"),
-        pytest.param(b'{"devices": [{"allow": false}], "devices": [{"allow": false}]}', id="a name twice"),
-        pytest.param(b'{"devices": [{"allow": false}]', id="not JSON"),
-        pytest.param(b'{"devices": [{"allow": false}], "a": "\xff"}', id="not UTF-8"),
-        pytest.param(b"[]", id="a list"),
-        pytest.param(b"", id="nothing"),
-    ],
-)
+@pytest.mark.parametrize("data", KEPT.values(), ids=KEPT)
 def test_resources_that_are_not_ours_to_change_arrive_byte_for_byte(
     tmp_path: Path, place: str, way: Any, data: bytes
 ) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from unit.native.repeat_host import DIRECTORY, LINK, SPECS, Host
 
 _M_PERTURB = -6  # malloc.h
 
@@ -23,3 +26,15 @@ def freed_memory_is_overwritten() -> Iterator[None]:
     assert libc.mallopt(_M_PERTURB, 0xA5) == 1 or "SANITIZER" in os.environ
     yield
     libc.mallopt(_M_PERTURB, 0)
+
+
+@pytest.fixture
+def host(trusted_path: Path, launcher: Path) -> Iterator[Host]:
+    """A host whose creates are repeated; nothing was decided yet."""
+    shutil.rmtree(DIRECTORY, ignore_errors=True)
+    host = Host(trusted_path, launcher)
+    yield host
+    for path in (host.spec, LINK):
+        path.unlink(missing_ok=True)
+    for path in (Path("/etc/shim/config.toml"), SPECS / "more.json"):
+        path.unlink(missing_ok=True)

@@ -10,125 +10,18 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from unit.create.exec_cases import EXECS, UNUSUAL
 from unit.native import repeats
+from unit.native.repeat_host import CONFIG, DIRECTORY, LINK, NAME, SETTLED, SPECS, Container, Host, own_interpreter
 
 from shim.create import record_files
 
-Json = dict[str, Any]
-
-SETTLED = 0.15  # seconds after which a file counts as settled
-NAME = "shim-repeat"
 NO_ID = 0xFFFFFFFF
-SPECS, LINK = Path("/etc/cdi"), Path("/etc/shim/low-level") / NAME
-DIRECTORY = Path("/run/shim")
-
-
-class Host:
-    """A spec with a node, a mount, a hook and variables, and a launcher whose low-level runtime does nothing."""
-
-    def __init__(self, directory: Path, launcher: Path) -> None:
-        self.directory = directory
-        self.launcher = launcher
-        self.node, self.source, self.hook = (directory / name for name in ("node", "source", "hook"))
-        self.spec = SPECS / "repeat.json"
-        self._count = 0
-        os.mknod(self.node, 0o20666, os.makedev(1, 3))
-        self.source.mkdir()
-        shutil.copy("/bin/true", self.hook)
-        LINK.parent.mkdir(parents=True, exist_ok=True)
-        LINK.symlink_to("/bin/true")
-        SPECS.mkdir(exist_ok=True)
-        self.write_spec()
-
-    def write_spec(self, value: str = "void", env: list[str] | None = None) -> None:
-        """Write the spec, and wait until it has settled."""
-        edits = {
-            "env": env or [f"NVIDIA_VISIBLE_DEVICES={value}", "EXTRA=1"],
-            "deviceNodes": [{"path": "/dev/repeat", "hostPath": str(self.node)}],
-            "mounts": [{"hostPath": str(self.source), "containerPath": "/opt/repeat", "options": ["ro", "rbind"]}],
-            "hooks": [{"hookName": "createContainer", "path": str(self.hook), "args": ["hook", "x"]}],
-            "additionalGids": [44],
-        }
-        spec = {"cdiVersion": "0.7.0", "kind": "v.example/repeat", "devices": [{"name": "0", "containerEdits": edits}]}
-        self.spec.write_text(json.dumps(spec))
-        time.sleep(SETTLED)
-
-    def create(self, *options: str, verb: str = "create", config: Json | None = None, **env: str) -> Container:
-        """A create of a new bundle, in which an annotation with a key of its own asks."""
-        self._count += 1
-        bundle = self.directory / f"bundle{self._count}"
-        (bundle / "rootfs").mkdir(parents=True)
-        config = CONFIG if config is None else config
-        annotations = config.get("annotations", {f"cdi.k8s.io/plugin_{self._count}": "v.example/repeat=0"})
-        text = json.dumps({**config, "annotations": annotations})
-        (bundle / "config.json").write_text(text)
-        id = f"c{self._count}"
-        words = [NAME, "--root", "/run/repeat", verb, *options, "--bundle", str(bundle), id]
-        environment = {"PATH": os.environ["PATH"], **env}
-        subprocess.run(words, executable=self.launcher, env=environment, check=True, timeout=60)
-        return Container(bundle, id)
-
-    def exec(self, container: Container, process: Json, mode: int = 0o644, owner: int = 0) -> None:
-        """An exec into a container, with a process file."""
-        file = self.directory / "process.json"
-        file.write_text(json.dumps(process))
-        file.chmod(mode)
-        os.chown(file, owner, -1)
-        words = [NAME, "--root", "/run/repeat", "exec", "--process", str(file), container.record["id"]]
-        subprocess.run(words, executable=self.launcher, check=True, timeout=60)
-
-    def process(self) -> Json:
-        """The process file as it is now."""
-        found: Json = json.loads((self.directory / "process.json").read_text())
-        return found
-
-    def repeat(self, **options: Any) -> Container:
-        """The create that follows another one of the same question."""
-        self.create(**options)
-        return self.create(**options)
-
-
-class Container:
-    """What a create has left."""
-
-    def __init__(self, bundle: Path, id: str) -> None:
-        key = record_files.key(NAME, "/run/repeat", id)
-        self.config: Json = json.loads((bundle / "config.json").read_text())
-        lines = (DIRECTORY / "c" / key).read_text().splitlines()
-        self.life, self.record = json.loads(lines[0]), json.loads(lines[1])
-        self.is_repeated = self.record.pop("repeated", False)
-        logged = Path("/var/log/shim.log").read_text().splitlines()
-        self.line: Json = json.loads(logged[-1])
-
-
-CONFIG: Json = {
-    "process": {"user": {"uid": 0, "gid": 0}, "cwd": "/", "env": ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=all"]},
-    "root": {"path": "rootfs"},
-    "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-    "linux": {
-        "resources": {"devices": [{"allow": False, "access": "rwm"}]},
-        "namespaces": [{"type": "mount"}, {"type": "pid"}],
-    },
-}
-
-
-@pytest.fixture
-def host(trusted_path: Path, launcher: Path) -> Iterator[Host]:
-    shutil.rmtree(DIRECTORY, ignore_errors=True)
-    host = Host(trusted_path, launcher)
-    yield host
-    for path in (host.spec, LINK):
-        path.unlink(missing_ok=True)
-    for path in (Path("/etc/shim/config.toml"), SPECS / "more.json"):
-        path.unlink(missing_ok=True)
 
 
 def test_the_second_create_is_repeated_and_makes_the_same(host: Host) -> None:
@@ -362,20 +255,9 @@ def test_two_mount_namespaces_with_other_specs_get_their_own_devices(host: Host)
 # --- without Python ---------------------------------------------------------------------------------------------------
 
 
-def _own_interpreter(host: Host, installed: Path) -> Path:
-    """Let the launcher use an interpreter that a test can take away."""
-    interpreter = installed.parent / "python3"
-    interpreter.symlink_to(Path(sys.executable).resolve())
-    launch = installed.parents[1] / "lib/shim/launch"
-    launch.write_text("\n".join((str(interpreter), launch.read_text().splitlines()[1], "")))
-    host.launcher = installed
-    time.sleep(SETTLED)
-    return interpreter
-
-
 def test_a_repeated_create_needs_no_interpreter_and_a_new_question_is_refused(host: Host, installed: Path) -> None:
     """Also each sixty-fourth, which would clean up: it goes on without."""
-    interpreter = _own_interpreter(host, installed)
+    interpreter = own_interpreter(host, installed)
     assert host.repeat().is_repeated
     interpreter.unlink()
     for _ in range(70):
@@ -405,7 +287,7 @@ def test_repeated_creates_clean_up_once_in_a_while(host: Host) -> None:
 def test_exec_gets_each_variable_without_python(host: Host, installed: Path, case: str) -> None:
     """The cases of Python's test. Without an interpreter an exec goes on as it is: what is done is the launcher's."""
     injected, before, given, wanted = EXECS[case]
-    interpreter = _own_interpreter(host, installed)
+    interpreter = own_interpreter(host, installed)
     host.write_spec(env=injected)
     container = host.create(config={**CONFIG, "process": {**CONFIG["process"], "env": before}})
     interpreter.unlink()
@@ -423,7 +305,7 @@ EXEC_LEFT_TO_PYTHON: dict[str, Callable[[Path], object]] = {
 def test_exec_is_left_to_python_where_the_record_may_not_hold(
     host: Host, installed: Path, change: Callable[[Path], object]
 ) -> None:
-    interpreter = _own_interpreter(host, installed)
+    interpreter = own_interpreter(host, installed)
     container = host.create()
     change(Path(container.record["config"]))
     hidden = interpreter.rename(interpreter.with_name("hidden"))
