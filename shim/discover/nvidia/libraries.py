@@ -148,12 +148,11 @@ class Libraries:
     def _other_version(self) -> Finding | None:
         """That the files are of another version than the kernel's module; None when no version is there."""
         for directory in self._search.directories(f"{CUDA}.so"):
-            matches = [_DRIVER_VERSION.fullmatch(name) for name in self._search.names(directory)]
-            others = [match for match in matches if match and match[1] != self._version]
-            if any(isinstance(self._read(directory, match[0]), Library) for match in others):
-                have = ", ".join(match[1] for match in others)
+            matches = [match for match in map(_DRIVER_VERSION.fullmatch, self._search.names(directory)) if match]
+            have = [match[1] for match in matches if isinstance(self._read(directory, match[0]), Library)]
+            if have:
                 at = self._search.tree.host_path(directory)
-                text = f"the driver that runs is {self._version}, and the libraries in {at} are {have}"
+                text = f"the driver that runs is {self._version}, and the libraries in {at} are {', '.join(have)}"
                 return Finding("DRIVER_MISMATCH", text)
         return None
 

@@ -45,7 +45,7 @@ def links(tree: Tree, libraries: Iterable[Library], version: str, directories: I
     made: dict[str, str] = {}
     sources = (
         _aliases(libraries),
-        _sonames(tree, libraries, version),
+        _sonames(tree, libraries),
         _fixed(libraries, version),
         _unversioned(tree, libraries),
         _gbm(tree, libraries, version, directories),
@@ -66,27 +66,26 @@ def _aliases(libraries: list[Library]) -> Iterator[tuple[str, str]]:
             yield link, posixpath.relpath(library.path, library.directory)
 
 
-def _sonames(tree: Tree, libraries: list[Library], version: str) -> Iterator[tuple[str, str]]:
-    """The loader's names. Of two libraries with one name the tree's own choice counts, else the driver's version."""
+def _sonames(tree: Tree, libraries: list[Library]) -> Iterator[tuple[str, str]]:
+    """The loader's names. Of two libraries with one name the tree's own choice counts, else the newer library."""
     claims: dict[str, list[Library]] = {}
     for library in libraries:
-        if library.soname and library.soname != library.name:
+        if library.soname:
             claims.setdefault(f"{library.directory}/{library.soname}", []).append(library)
     for link, claimants in claims.items():
         choice = tree.resolve(link)
-        yield link, max(claimants, key=lambda library: _rank(library, choice, version)).name
+        yield link, max(claimants, key=lambda library: _rank(library, choice)).name
 
 
-def _rank(library: Library, choice: str | None, version: str) -> tuple[bool, bool, list[tuple[int, int, str]]]:
-    return library.name.endswith(f".so.{version}"), library.path == choice, natural(library.name)
+def _rank(library: Library, choice: str | None) -> tuple[bool, list[tuple[int, int, str]]]:
+    return library.path == choice, natural(library.name)
 
 
 def _fixed(libraries: list[Library], version: str) -> Iterator[tuple[str, str]]:
     for library in libraries:
         stem = library.name.removesuffix(f".so.{version}")
         for name, target in _FIXED.get(stem, {}).items():
-            if name != library.name:
-                yield f"{library.directory}/{name}", target or library.name
+            yield f"{library.directory}/{name}", target or library.name
 
 
 def _unversioned(tree: Tree, libraries: list[Library]) -> Iterator[tuple[str, str]]:

@@ -82,7 +82,7 @@ class Search:
 
     def _resolved(self, paths: Iterable[str]) -> list[str]:
         resolved = (self.tree.resolve(path) for path in paths)
-        return [path for path in dict.fromkeys(resolved) if path is not None and self.tree.is_directory(path)]
+        return [path for path in dict.fromkeys(resolved) if path is not None]
 
     def _chain(self, path: str) -> Iterator[str]:
         """The directory of a path, and that of each link which it leads through."""
@@ -106,9 +106,7 @@ class Search:
             self.findings.append(Finding("DISCOVERY_PART", text, "run ldconfig, then generate again"))
             return []
         flags = _CACHE_FLAGS.get(self.machine)
-        return [
-            (entry.key, entry.value) for entry in entries if entry.flags & _CACHE_MASK == flags and not entry.hwcaps
-        ]
+        return [(entry.key, entry.value) for entry in entries if entry.flags & _CACHE_MASK == flags]
 
 
 def below_root(tree: Tree, path: str) -> str:

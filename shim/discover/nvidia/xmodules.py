@@ -46,5 +46,5 @@ def add_x_modules(edits: Edits, search: Search, version: str, directories: list[
             module = libraries.take(*posixpath.split(target))
         if module is not None:
             edits.add_mount(tree, module.path)
-            if target == module.path:
-                edits.add_link(link, posixpath.relpath(target, directory))
+            if tree.readlink(link) is not None:
+                edits.add_link(link, posixpath.relpath(module.path, directory))

@@ -191,6 +191,33 @@ def test_files_of_another_version_are_a_mismatch_that_names_both(tmp_path: Path)
     assert edits.mounts == {}
 
 
+def test_a_file_that_is_no_library_is_no_other_version(tmp_path: Path) -> None:
+    entries = [
+        *driverroots.file(f"{MULTIARCH}/libcuda.so.580.65.06"),
+        *driverroots.file(f"{MULTIARCH}/libcuda.so.{VERSION}"),
+    ]
+    _, findings = discover(tmp_path, entries)
+    assert findings[0].id == "DISCOVERY_INCOMPLETE"
+    _, findings = discover(tmp_path, driverroots.library(f"{MULTIARCH}/libcuda.so.590.1"))
+    assert findings[0].id == "DRIVER_MISMATCH"
+    assert findings[0].text.endswith("are 580.65.06, 590.1")
+
+
+def test_a_directory_of_links_has_libraries_of_several_packages(tmp_path: Path) -> None:
+    """As on NixOS, where each package has a directory of its own."""
+    other, name = "/nix/store/def-settings/lib", f"libnvidia-gtk3.so.{VERSION}"
+    entries = [
+        *driver(STORE),
+        *link(f"/run/opengl-driver/lib/libcuda.so.{VERSION}", f"{STORE}/libcuda.so.{VERSION}"),
+        *driverroots.library(f"{other}/{name}"),
+        *link(f"/run/opengl-driver/lib/{name}", f"{other}/{name}"),
+    ]
+    edits, _ = discover(tmp_path, entries)
+    assert {f"{other}/{name}", f"{STORE}/libnvidia-ml.so.{VERSION}"} <= set(edits.mounts)
+    assert set(edits.folders) == {STORE, other}
+    assert edits.env["NVIDIA_CTK_LIBCUDA_DIR"] == STORE
+
+
 def test_an_older_driver_beside_this_one_is_no_fault(tmp_path: Path) -> None:
     entries = [*driver(MULTIARCH), *driver("/usr/lib64", "550.54.15")]
     entries += driverroots.library(f"{MULTIARCH}/libcuda.so.550.54.15", "libcuda.so.1")

@@ -273,6 +273,21 @@ def test_modules_of_x_are_no_libraries_of_the_loader(tmp_path: Path) -> None:
     assert list(edits.folders) == [MULTIARCH]
 
 
+def test_a_module_of_x_of_another_driver_is_not_taken(tmp_path: Path) -> None:
+    extensions = "/usr/lib/xorg/modules/extensions"
+    entries = [
+        *driver(MULTIARCH),
+        *library("/opt/wfb.so"),
+        *link(f"{extensions}/libglxserver_nvidia.so", "/opt/wfb.so"),
+    ]
+    edits, _ = discover(tmp_path, entries)
+    assert not any("wfb" in path for path in edits.mounts)
+    assert f"{extensions}/libglxserver_nvidia.so" not in edits.links
+    # an old link beside the module of this version gets that as its target
+    edits, _ = discover(tmp_path, library(f"{extensions}/libglxserver_nvidia.so.{V}"))
+    assert edits.links[f"{extensions}/libglxserver_nvidia.so"] == f"libglxserver_nvidia.so.{V}"
+
+
 def test_modules_of_x_by_the_alternatives_system(tmp_path: Path) -> None:
     """As Debian has them: files in /usr/lib/nvidia/current, links in the server's directories."""
     modules, current = "/usr/lib/xorg/modules", "/usr/lib/nvidia/current"

@@ -24,6 +24,7 @@ from unit.native import elves
 
 from shim.discover.model import Wish
 from shim.discover.nvidia.driver import driver_edits
+from shim.discover.nvidia.search import Search
 from shim.host.host import Host
 from shim.host.tree import Tree
 
@@ -268,6 +269,11 @@ def test_explicit_libraries_need_their_feature(tmp_path: Path) -> None:
             link(f"{MULTIARCH}/gbm/nvidia-drm_gbm.so", f"{MULTIARCH}/nvidia/current/libnvidia-allocator.so.1"),
             {f"{MULTIARCH}/gbm/nvidia-drm_gbm.so": "../nvidia/current/libnvidia-allocator.so.1"},
         ),
+        (  # the link of another driver stays as it is in the image
+            f"{MULTIARCH}/nvidia/current",
+            link(f"{MULTIARCH}/gbm/nvidia-drm_gbm.so", "dri_gbm.so"),
+            {f"{MULTIARCH}/nvidia/current/gbm/nvidia-drm_gbm.so": "../libnvidia-allocator.so.1"},
+        ),
     ],
 )
 def test_the_backend_of_gbm_is_linked_where_the_host_has_it(
@@ -291,6 +297,15 @@ def test_a_damaged_cache_is_reported_and_not_used(tmp_path: Path, content: str) 
     assert ids(findings) == ["DISCOVERY_PART"]
     assert "/etc/ld.so.cache" in findings[0].text
     assert "ldconfig" in findings[0].remedy
+
+
+def test_the_cache_adds_directories_of_the_libraries_that_are_asked_for(tmp_path: Path) -> None:
+    entries = [*library("/opt/a/libcuda.so.1"), *library("/opt/b/libother.so.1"), *cache("/opt/a", "/opt/b")]
+    hosts.build(entries, tmp_path)
+    search = Search(Tree(Host(str(tmp_path))), (), "x86_64")
+    assert "/opt/a" in search.directories("libcuda.so")
+    assert "/opt/b" not in search.directories("libcuda.so", "libnvidia-ml.so")
+    assert not {"/opt/a", "/opt/b"} & set(search.directories())
 
 
 def test_an_entry_of_the_cache_is_followed_through_links(tmp_path: Path) -> None:
