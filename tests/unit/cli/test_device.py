@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from shim.base.findings import CdiError
 from shim.cli import device as command
 from shim.discover import inventory
 from shim.discover.model import Device
@@ -85,7 +86,9 @@ def test_without_an_inventory_the_host_is_looked_at(listed: List, words: tuple[s
 def test_a_damaged_inventory_is_an_error(listed: List, trusted_path: Path) -> None:
     listed()
     (trusted_path / inventory.path().lstrip("/")).write_text("{")
-    assert "DISCOVERY_STATE" in str(listed(known=None).exception.findings[0].id)  # type: ignore[union-attr]
+    error = listed(known=None).exception
+    assert isinstance(error, CdiError)
+    assert error.findings[0].id == "DISCOVERY_STATE"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (61, "1 min"), (86400 * 3, "3 d")])
