@@ -150,6 +150,9 @@ def _source_objections(mount: Json, spec: str, world: World) -> list[Finding]:
     return _driver_objection(source, spec, world) if "/libcuda.so." in source else []
 
 
+_MAJOR_DIGITS = 3  # of a driver's version, such as 570.86.10; WSL and Tegra systems have a libcuda.so.1.1
+
+
 def _driver_objection(source: str, spec: str, world: World) -> list[Finding]:
     """NVIDIA's library works with the kernel module of its own version only, which says what that is."""
     version = source.rpartition("/libcuda.so.")[2]
@@ -157,7 +160,7 @@ def _driver_objection(source: str, spec: str, world: World) -> list[Finding]:
         running = world.read("/proc/driver/nvidia/version")[1]
     except OSError:
         return []
-    if "." not in version or "NVRM" not in running or version in running.split():
+    if version.find(".") < _MAJOR_DIGITS or "NVRM" not in running or version in running.split():
         return []
     from shim.create import stale
 

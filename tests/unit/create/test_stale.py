@@ -102,6 +102,7 @@ def test_a_machine_that_was_not_restarted_after_an_upgrade_is_told_to(tmp_path: 
         ("libcuda.so.1", OPEN_MODULE),  # a link without a version: whatever it leads to
         ("libcuda.so.535.9", "something else"),
         ("libcudart.so.12.1", OPEN_MODULE),
+        ("libcuda.so.1.1", OPEN_MODULE),  # of WSL and of Tegra systems: no version of a driver
     ],
 )
 def test_what_fits_the_kernel_or_has_no_version_is_mounted(tmp_path: Path, name: str, version: str) -> None:
