@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 from shim.base.findings import CdiError, Finding
-from shim.discover.nvidia import options
+from shim.discover.nvidia import options, pci
 
 if TYPE_CHECKING:
     from shim.discover.model import Discovery, Wish
@@ -36,8 +36,6 @@ MODES: dict[str, str] = {
     "csv": "shim.discover.nvidia.tegra",
     "management": "shim.discover.nvidia.management",
 }
-
-PCI_VENDOR = "0x10de"
 
 
 class Mode(Protocol):
@@ -58,8 +56,7 @@ def is_present(host: Host, wish: Wish) -> bool:
         return True
     if host.exists("/dev/dxg") or options.is_tegra(host):
         return True
-    # glob finds files, and the attribute is one
-    return any(host.text(path) == PCI_VENDOR for path in host.glob("/sys/bus/pci/devices/*/vendor"))
+    return bool(pci.gpus(host))
 
 
 def discover(host: Host, wish: Wish) -> Discovery:

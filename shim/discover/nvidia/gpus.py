@@ -37,4 +37,4 @@ def take(host: Host, tree: Tree, wish: Wish) -> Snapshot:
     if answer.code == nvml.VERSION_MISMATCH:
         return Snapshot(kernel, errors=(nvml.finding(answer),), source="nvml")
     snapshot = proc.snapshot(host)
-    return dataclasses.replace(snapshot, errors=(nvml.finding(answer),))
+    return dataclasses.replace(snapshot, errors=(nvml.finding(answer, has_driver=snapshot.is_loaded),))

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.discover.edits import Edits
-from shim.discover.model import Discovery, Draft, DraftDevice
-from shim.discover.nvidia import coherent, devices, gpus, names, options
+from shim.discover.model import Device, Discovery, Draft, DraftDevice
+from shim.discover.nvidia import coherent, devices, gpus, names, options, pci
 from shim.discover.nvidia.driver import driver_edits
+from shim.discover.pci import PciIds
+from shim.host.tree import Tree
 
 if TYPE_CHECKING:
     from shim.discover.model import Wish
     from shim.discover.nvidia.devices import Part
     from shim.host.host import Host
-    from shim.host.tree import Tree
 
 _NONE = "none"
 # Node -> what brings it; without the first two nothing works
@@ -36,7 +37,7 @@ def discover(host: Host, wish: Wish) -> Discovery:
     snapshot = gpus.take(host, tree, wish)
     findings = list(snapshot.errors)
     if not snapshot.is_loaded:
-        return Discovery(options.VENDOR, findings=tuple(findings), waits_for="NVIDIA's kernel module")
+        return _without_driver(host, findings)
     builder = devices.Builder(host, nodes, wish, snapshot)
     parts = builder.parts()
     findings += _faults(wish, parts)
@@ -62,6 +63,17 @@ def discover(host: Host, wish: Wish) -> Discovery:
         further, unknown = coherent.split(draft, wish, parts)
         findings += unknown
     return Discovery(options.VENDOR, (draft, *further), inventory, tuple(findings))
+
+
+def _without_driver(host: Host, findings: list[Finding]) -> Discovery:
+    """What the PCI bus has; the kernel module is waited for where there is a GPU for it."""
+    models = PciIds(Tree(host))
+    inventory = tuple(
+        Device(str(index), options.VENDOR, models.model(gpu), pci_address=gpu.address, numa_node=gpu.numa_node)
+        for index, gpu in enumerate(pci.gpus(host))
+    )
+    waits_for = "NVIDIA's kernel module" if inventory else ""
+    return Discovery(options.VENDOR, devices=inventory, findings=tuple(findings), waits_for=waits_for)
 
 
 def _faults(wish: Wish, parts: list[Part]) -> list[Finding]:

@@ -185,11 +185,17 @@ def _mig(answers: dict[str, Any]) -> Mig:
     )
 
 
-def finding(failure: Failure) -> Finding:
-    """What a failure means for the specs."""
+def finding(failure: Failure, *, has_driver: bool = True) -> Finding:
+    """What a failure means for the specs.
+
+    Arguments:
+        failure: of NVML.
+        has_driver: whether the kernel module is loaded, which then names the GPUs.
+    """
     if failure.is_absent:
         remedy = "install the driver's libnvidia-ml (Debian: libnvidia-ml1), or name its root with --driver-root"
-        return Finding("DISCOVERY_PART", f"{failure.text}; GPUs are read from /proc instead", remedy)
+        instead = "GPUs are read from /proc instead" if has_driver else "the kernel module is not loaded either"
+        return Finding("DISCOVERY_PART", f"{failure.text}; {instead}", remedy)
     if failure.code == DRIVER_NOT_LOADED:
         return Finding("DISCOVERY_PART", failure.text, "load the driver: modprobe nvidia")
     if failure.code == VERSION_MISMATCH:

@@ -1,10 +1,11 @@
-"""PCI addresses: as NVML writes them and as the kernel does, and what sysfs has about a device."""
+"""PCI addresses: as NVML writes them and as the kernel does, and what sysfs has about a GPU."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from shim.discover import pci
 from shim.host.tree import Tree, natural
 
 if TYPE_CHECKING:
@@ -20,18 +21,20 @@ def normal(address: str) -> str:
     return f"{int(match[1], 16):04x}:{match[2]}:{match[3]}.{match[4]}".lower() if match else ""
 
 
-def order(address: str) -> tuple[int, ...]:
-    """A key by which addresses are sorted as the bus is numbered."""
-    match = _ADDRESS.fullmatch(address)
-    return tuple(int(number, 16) for number in match.groups()) if match else ()
-
-
 def numa_node(host: Host, address: str) -> int:
     """The NUMA node of a device; -1 when unknown."""
-    text = host.text(f"{DEVICES}/{address}/numa_node") if address else ""
-    return int(text) if text.isdecimal() else -1
+    return pci.PciDevice(Tree(host), address).numa_node if address else -1
 
 
 def drm_names(host: Host, address: str) -> list[str]:
-    """The names of a device's nodes in /dev/dri, such as card1 and renderD129."""
+    """The names of a device's nodes in /dev/dri, those of older kernels too: card1, controlD64, renderD129."""
     return sorted(Tree(host).names(f"{DEVICES}/{address}/drm"), key=natural) if address else []
+
+
+def gpus(host: Host) -> list[pci.PciDevice]:
+    """NVIDIA's display controllers, by address; not those that VFIO holds for a virtual machine.
+
+    Old chips for mainboards have the same vendor, and no GPU.
+    """
+    every = (device for device in pci.devices(Tree(host)) if device.vendor == pci.NVIDIA and device.is_display)
+    return [device for device in every if device.driver not in pci.VFIO_DRIVERS]

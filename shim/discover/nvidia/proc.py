@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from shim.discover.nvidia import pci
 from shim.discover.nvidia.snapshot import Gpu, Mig, Snapshot
+from shim.discover.pci import addresses
 from shim.host.tree import Tree
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def snapshot(host: Host) -> Snapshot:
     """The GPUs that the kernel module drives, by PCI address as NVML counts them."""
     system = Tree(host)
     gpus: list[Gpu] = []
-    for address in sorted(system.names(f"{DRIVER}/gpus"), key=pci.order):
+    for address in addresses(system, f"{DRIVER}/gpus"):
         facts = _facts(system.text(f"{DRIVER}/gpus/{address}/information"))
         if facts.get("GPU Excluded", "No") == "No":
             gpus.append(_gpu(host, system, len(gpus), address, facts))

@@ -11,7 +11,8 @@ import pytest
 from conformance import hosts
 
 from shim.base.findings import CdiError, Finding
-from shim.discover.model import Discovery, Wish
+from shim.discover import nvidia
+from shim.discover.model import Device, Discovery, Wish
 from shim.discover.nvidia import gpus, native
 from shim.discover.nvidia.snapshot import Gpu, Mig, Snapshot
 from shim.host.host import Host
@@ -248,10 +249,37 @@ def test_a_driver_without_gpus_writes_nothing(discover: Discover) -> None:
     assert [finding.id for finding in discovery.findings] == ["DISCOVERY_INCOMPLETE"]
 
 
-def test_a_driver_that_is_not_loaded_is_waited_for(tmp_path: Path) -> None:
-    discovery = native.discover(Host(str(tmp_path)), WISH)
-    assert discovery.waits_for == "NVIDIA's kernel module"
-    assert discovery.drafts == ()
+def pci_device(address: str, vendor: str = "0x10de", klass: str = "0x030200") -> list[dict[str, object]]:
+    top = f"/sys/bus/pci/devices/{address}"
+    values = {"vendor": vendor, "device": "0x20b0", "class": klass, "numa_node": "1"}
+    return [{"path": f"{top}/{name}", "kind": "f", "content": f"{value}\n"} for name, value in values.items()]
+
+
+def test_a_driver_that_is_not_loaded_is_waited_for_where_there_is_a_gpu(tmp_path: Path) -> None:
+    held: dict[str, object] = {
+        "path": "/sys/bus/pci/devices/0000:05:00.0/driver",
+        "kind": "l",
+        "target": "../../../drivers/vfio-pci",
+    }
+    ids = {"path": "/usr/share/misc/pci.ids", "kind": "f", "content": "10de  NVIDIA\n\t20b0  GA100\n"}
+    audio = pci_device("0000:03:00.1", klass="0x040300")
+    others: list[dict[str, object]] = [
+        *audio,
+        *pci_device("0000:04:00.0", vendor="0x1002"),
+        *pci_device("0000:05:00.0"),
+        held,
+    ]
+    hosts.build(others, tmp_path)
+    host = Host(str(tmp_path))
+    assert not nvidia.is_present(host, Wish("/x"))
+    discovery = native.discover(host, WISH)
+    assert (discovery.waits_for, discovery.devices, discovery.drafts) == ("", (), ())
+    assert "the kernel module is not loaded either" in discovery.findings[0].text
+    hosts.build([*pci_device("0000:03:00.0"), ids], tmp_path)
+    assert nvidia.is_present(host, Wish("/x"))
+    discovery = native.discover(host, WISH)
+    assert (discovery.waits_for, discovery.drafts) == ("NVIDIA's kernel module", ())
+    assert discovery.devices == (Device("0", "nvidia", "GA100", pci_address="0000:03:00.0", numa_node=1),)
 
 
 def test_gpus_of_proc_without_a_known_uuid_are_named_by_index(discover: Discover) -> None:
