@@ -2,6 +2,7 @@
 
     modules/   the package and its dependencies, byte-compiled        bin/shim   the launcher
     share/     completion for three shells, the manual, documents     etc/       the logrotate file
+    lib/       units of systemd and rules of udev, with @bindir@ where install.py writes PREFIX/bin
     image.json version, and the Python that the compiled modules are for
 
 The dependencies are those of lock.txt, by hash, as wheels; python-prctl, which has none, is built with the tools of
@@ -72,7 +73,7 @@ def unpack(wheel: Path, image: Path) -> None:
 
 
 def write_texts(image: Path) -> None:
-    """Completion and manual from the commands of the image itself, the documents, and the logrotate file."""
+    """Completion and manual from the commands of the image itself, the documents, and the files for other programs."""
     # late: found in the image only
     sys.path.insert(0, str(image / "modules"))
     import manual
@@ -91,6 +92,9 @@ def write_texts(image: Path) -> None:
         texts[f"share/doc/cdi-shim/{name}.md"] = (HERE.parent / f"docs/{name}.md").read_text(encoding="utf-8")
     for rule in sorted((HERE / "rules.d").glob("*.toml")):
         texts[f"share/doc/cdi-shim/rules.d/{rule.name}"] = rule.read_text(encoding="utf-8")
+    for source in sorted((HERE / "systemd").iterdir()):
+        directory = "lib/udev/rules.d" if source.suffix == ".rules" else "lib/systemd/system"
+        texts[f"{directory}/{source.name}"] = source.read_text(encoding="utf-8")
     texts["etc/logrotate.d/shim"] = (HERE / "logrotate").read_text(encoding="utf-8")
     about = {"version": shim.__version__, "soabi": sysconfig.get_config_var("SOABI")}
     texts["image.json"] = json.dumps(about) + "\n"

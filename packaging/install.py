@@ -3,7 +3,7 @@
     PREFIX/lib/shim/VERSION-N/    modules and dependencies of one installation, private, never changed afterwards
     PREFIX/lib/shim/launch        two lines: the interpreter, the modules; what the launcher reads
     PREFIX/bin/shim               the launcher; shim-runc and shim-crun are links to it
-    PREFIX/share/…, SYSCONFDIR/logrotate.d/shim
+    PREFIX/share/…, PREFIX/lib/systemd/system/…, PREFIX/lib/udev/rules.d/…, SYSCONFDIR/logrotate.d/shim
 
 Containers are created while this runs. So each installation gets a directory of its own, also when the version is the
 same (N counts), is complete and on the disk before anything names it, and then `launch` and the launcher are renamed
@@ -206,6 +206,10 @@ def files(image: Path, target: Target) -> dict[str, tuple[str, Callable[[Path], 
     def add(path: str, source: Path, mode: int = 0o644) -> None:
         contents[path] = (identity(source), lambda fresh: shutil.copyfile(source, fresh), mode)
 
+    def add_text(path: str, text: str) -> None:
+        written = f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+        contents[path] = (written, lambda fresh: fresh.write_text(text, encoding="utf-8"), 0o644)
+
     add(f"{target.prefix}/bin/shim", image / "bin/shim", 0o755)
     for name in LINKS:
         contents[f"{target.prefix}/bin/{name}"] = ("link shim", lambda fresh: fresh.symlink_to("shim"), 0o777)
@@ -215,7 +219,11 @@ def files(image: Path, target: Target) -> dict[str, tuple[str, Callable[[Path], 
             if target.prefix == "/usr":  # where Debian's zsh looks; site-functions is the administrator's
                 path = path.replace("/zsh/site-functions/", "/zsh/vendor-completions/")
             add(path, source)
-    if os.geteuid() == 0 or target.stage:  # another user's log lies in his own directory, and logrotate is root's
+    if os.geteuid() == 0 or target.stage:  # systemd, udev and logrotate are root's, and so is what they start
+        for source in sorted((image / "lib").rglob("*")):
+            if source.is_file():
+                text = source.read_text(encoding="utf-8").replace("@bindir@", f"{target.prefix}/bin")
+                add_text(f"{target.prefix}/{source.relative_to(image)}", text)
         add(target.logrotate, image / "etc/logrotate.d/shim")
     return contents
 
@@ -270,8 +278,12 @@ def uninstall(target: Target, *, force: bool = False) -> None:
         fail(f"nothing in {target.library} was put there by `make install`")
     used = [] if force else users(target)
     if used:
-        how = "take it out of engines first (`shim runtime remove`) and let containers end, or say FORCE=1"
+        how = (
+            "take it out of engines first (`shim runtime remove`), remove the specs, and let containers end, "
+            "or say FORCE=1"
+        )
         fail(f"it is needed; {how}:\n  " + "\n  ".join(used))
+    disable_units(target)
     with target.locked():
         trees = target.trees()
         for path in sorted({path for manifest in trees.values() for path in manifest["files"]}):
@@ -300,8 +312,18 @@ def remove(path: Path, ours: set[str | None]) -> None:
         print(f"{path} was changed since it was installed and stays")
 
 
+def disable_units(target: Target) -> None:
+    """Disable the units of systemd that the administrator enabled: links to nothing would stay."""
+    names = [path.name for path in target.real(f"{target.prefix}/lib/systemd/system").glob("shim-*")]
+    links = [link for name in names for link in Path("/etc/systemd/system").glob(f"*.wants/{name}")]
+    if target.stage or not links or not shutil.which("systemctl"):
+        return
+    now = ["--now"] if Path("/run/systemd/system").is_dir() else []
+    subprocess.run(["systemctl", "disable", *now, *names], check=False)
+
+
 def users(target: Target) -> list[str]:
-    """Users of the launcher, a line each: lines of engines' files, and containers that run under it.
+    """Users of the launcher, a line each: lines of engines' files, specs, and containers that run under it.
 
     The installed command knows them. Where it is missing nothing can need it; below DESTDIR no engine runs.
     """
@@ -312,7 +334,8 @@ def users(target: Target) -> list[str]:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     try:
         report = json.loads(done.stdout)
-        lines = [f"{line['path']}:{line['line']}: {line['text']}" for line in report["lines"]]
+        mentions = [*report["lines"], *report.get("specs", ())]
+        lines = [f"{line['path']}:{line['line']}: {line['text']}" for line in mentions]
         containers = [
             f"{container['engine']} container {container['id']} ({container['evidence']})"
             for container in report["containers"]

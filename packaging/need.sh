@@ -43,6 +43,7 @@ test     need packaged ip                      iproute2                    iprou
 test     need packaged unshare                 util-linux                  util-linux              util-linux
 test     need packaged curl                    curl                        curl                    curl
 test     need packaged git                     git                         git                     git
+test     need packaged systemd-analyze         systemd                     systemd                 systemd
 test     need packaged strace                  strace                      strace                  strace
 test     need packaged cni-bridge              containernetworking-plugins containernetworking-plugins cni-plugins
 test     need packaged musl-loader             musl                        musl-libc               musl

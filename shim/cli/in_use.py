@@ -7,7 +7,10 @@ from pathlib import Path
 
 import click
 
+from shim.base.findings import CdiError
+from shim.base.paths import parent
 from shim.cli.output import format_option, show_document, show_table
+from shim.discover import remembered
 from shim.engines import in_use, launcher, mentions, table
 from shim.host.host import Host
 
@@ -16,10 +19,10 @@ from shim.host.host import Host
 @click.option("--path", default="", metavar="FILE", help="The launcher; by default that of this installation.")
 @format_option
 def command(path: str, form: str) -> None:
-    """List what needs the launcher: lines of engines' files that name it, and containers that run under it.
+    """List what needs the launcher: engines' files and specs that name it, and containers that run under it.
 
-    A container needs it for exec, stop and delete, also after `shim runtime remove`. The exit status is 1 where there
-    is anything.
+    A container needs it for exec, stop and delete, also after `shim runtime remove`. The hooks of a spec are started by
+    every engine. The exit status is 1 where there is anything.
 
     \b
     Examples:
@@ -31,19 +34,30 @@ def command(path: str, form: str) -> None:
         raise click.UsageError("the launcher of this installation is not found: name it with --path")
     host = Host()
     lines = mentions.of(host, path)
+    specs = mentions.in_specs(host, path, _generated(host))
     containers = in_use.under(host, path, table.under_launchers(host))
     if form != "table":
         users = {
             "lines": [line.to_json() for line in lines],
+            "specs": [spec.to_json() for spec in specs],
             "containers": [container.to_json() for container in containers],
         }
         show_document({"launcher": path, **users}, form)
-    elif lines or containers:
+    elif lines or specs or containers:
         rows = [("configuration", f"{line.path}:{line.line}", line.text) for line in lines]
+        rows += [("spec", f"{spec.path}:{spec.line}", spec.text) for spec in specs]
         rows += [
             (f"{container.engine} container".lstrip(), container.id, container.evidence) for container in containers
         ]
         show_table(("USER", "WHERE OR WHICH", "EVIDENCE"), rows)
     else:
         click.echo(f"nothing needs {path}")
-    sys.exit(bool(lines or containers))
+    sys.exit(bool(lines or specs or containers))
+
+
+def _generated(host: Host) -> list[str]:
+    """The directories of the specs that shim wrote."""
+    try:
+        return [parent(kept.path) for kept in remembered.every(host)]
+    except CdiError:
+        return []  # damaged: the usual directories are searched all the same

@@ -21,6 +21,6 @@ engines; of `shim.create` it may import `record_files` and `record_reader`, whic
     vendors       runtimes of vendors, and lost_requests: those that they take and shim does not
     running       the containers that run now, by the config.json of each
     in_use        those of them that need a launcher of shim, by their monitors and by the records of creates
-    mentions      the lines of engines' files that name a launcher
+    mentions      the lines of engines' files and of specs that name a launcher
     manifest      RuntimeClass and Pod
 """

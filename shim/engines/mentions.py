@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError
-from shim.engines import table, undo_records
+from shim.cdi import DEFAULT_DIRS
+from shim.engines import sources, table, undo_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from shim.host.host import Host
 
@@ -47,17 +48,48 @@ def of(host: Host, launcher: str) -> list[Mention]:
         host: the machine.
         launcher: its path.
     """
-    lines = []
-    for file in _files(host):
+    return [mention for file in _files(host) for mention in _in_file(host, launcher, file)]
+
+
+def in_specs(host: Host, launcher: str, directories: Iterable[str] = ()) -> list[Mention]:
+    """The specs whose hooks name a launcher, each by the first such line: every engine's own CDI starts it as root.
+
+    Arguments:
+        host: the machine.
+        launcher: its path.
+        directories: further ones than those of shim and of the engines.
+    """
+    specs: dict[object, str] = {}
+    for directory in (*DEFAULT_DIRS, *sources.settings_or_defaults(host).spec_dirs, *_engines_dirs(host), *directories):
+        for path in (path for suffix in ("json", "yaml") for path in host.glob(f"{directory.rstrip('/')}/*.{suffix}")):
+            status = host.status(path)
+            specs.setdefault((status.st_dev, status.st_ino) if status else path, path)
+    return [mention for path in specs.values() for mention in _in_file(host, launcher, path)[:1]]
+
+
+def _engines_dirs(host: Host) -> Iterator[str]:
+    for engine in table.ENGINES.values():
         try:
-            data = host.read(file) or b""
+            yield from engine.read(host, engine.locate(host)).spec_dirs
         except CdiError:
-            continue  # not a regular file, or not readable
-        for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-            if not line.lstrip().startswith("#"):
-                words = _PATH.findall(line.replace("\\/", "/"))  # JSON may write \/
-                if any(host.is_same_file(word, launcher) for word in words):
-                    lines.append(Mention(file, number, line.strip()))
+            continue  # broken, or not on this machine
+
+
+def _in_file(host: Host, launcher: str, file: str) -> list[Mention]:
+    try:
+        data = host.read(file) or b""
+    except CdiError:
+        return []  # not a regular file, or not readable
+    same: dict[str, bool] = {}
+    lines = []
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        if not line.lstrip().startswith("#"):
+            words = _PATH.findall(line.replace("\\/", "/"))  # JSON may write \/
+            for word in words:
+                if word not in same:
+                    same[word] = host.is_same_file(word, launcher)
+            if any(same[word] for word in words):
+                lines.append(Mention(file, number, line.strip()))
     return lines
 
 

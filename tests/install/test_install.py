@@ -28,10 +28,13 @@ OUTSIDE = {
     "usr/local/bin/shim-crun": "-> shim",
     "usr/local/bin/shim-runc": "-> shim",
     "usr/local/lib/shim/launch": "644",
+    "usr/local/lib/systemd/system/shim-cdi-refresh.path": "644",
+    "usr/local/lib/systemd/system/shim-cdi-refresh.service": "644",
+    "usr/local/lib/udev/rules.d/60-shim-cdi.rules": "644",
     "usr/local/share/bash-completion/completions/shim": "644",
     **{
         f"usr/local/share/doc/cdi-shim/{name}.md": "644"
-        for name in ("configuration", "create", "deviations", "engines", "findings", "quickstart", "rules")
+        for name in ("configuration", "create", "deviations", "engines", "findings", "quickstart", "rules", "specs")
     },
     **{
         f"usr/local/share/doc/cdi-shim/rules.d/{name}.toml": "644"

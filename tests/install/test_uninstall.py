@@ -81,6 +81,25 @@ def test_it_refuses_while_an_engine_is_configured_to_start_it(installed: Machine
             _write(installed, path, before.out)
 
 
+@pytest.mark.parametrize("path", ["/etc/cdi/gpu.yaml", "/var/run/cdi/shim-acme.example-gpu.json", "/opt/specs/x.yaml"])
+def test_it_refuses_while_a_spec_names_it_as_a_hook(installed: Machine, path: str) -> None:
+    """Without the launcher every engine's own CDI would fail to start the containers of that spec."""
+    hook = '{"hookName": "createContainer", "path": "/usr/local/bin/shim"}'
+    _write(installed, path, f'{{"containerEdits": {{"hooks": [\n{hook}\n]}}}}\n')
+    _write(installed, "/opt/specs/unrelated.yaml", "path: /usr/local/bin/shim-other\n")
+    _write(installed, "/etc/shim/config.toml", '[cdi]\nspec-dirs = ["/opt/specs"]\n')
+    try:
+        report = json.loads(installed.run("/usr/local/bin/shim", "runtime", "in-use", "-o", "json").out)
+        assert report["specs"] == [{"path": path, "line": 2, "text": hook}]
+        assert f"spec  {path}:2 " in " ".join(installed.run("/usr/local/bin/shim", "runtime", "in-use").out.split(" "))
+        refused = installed.place("uninstall")
+        assert refused.status == 1
+        assert f"\n  {path}:2: " in refused.err
+    finally:
+        installed.run("rm", "-r", path, "/opt/specs", "/etc/shim/config.toml").ok()
+    installed.place("uninstall").ok()
+
+
 def test_a_comment_or_another_program_does_not_hold_it_back(installed: Machine) -> None:
     before = {path: installed.run("cat", path) for path in NOT_NAMING}
     try:
@@ -106,6 +125,14 @@ def test_everything_goes_and_nothing_else(machine: Machine) -> None:
     assert machine.files(*WHERE) == before
     assert "/usr/local/lib/shim stays" in said
     machine.run("rm", "-r", "/usr/local/lib/shim", "/usr/local/bin/shim-mine").ok()
+
+
+def test_units_that_were_enabled_are_disabled(installed: Machine) -> None:
+    links = "/etc/systemd/system/multi-user.target.wants"
+    installed.run("systemctl", "enable", "shim-cdi-refresh.service", "shim-cdi-refresh.path").ok()
+    assert "shim-cdi-refresh.path" in installed.run("ls", links).ok()
+    installed.place("uninstall").ok()
+    assert "shim" not in installed.run("ls", links).out
 
 
 def test_a_file_that_was_replaced_since_stays_and_is_named(installed: Machine) -> None:
