@@ -77,6 +77,8 @@ def of(discoveries: Iterable[Discovery], now: float | None = None) -> Inventory:
 def update(host: Host, asked: Collection[str], discoveries: Iterable[Discovery]) -> list[Finding]:
     """Write what was discovered, and keep what is known of vendors that were not asked, or whose driver is not ready.
 
+    What is known is kept, too, where specs were discovered and no devices: those of NVIDIA's mode gds, for instance.
+
     Arguments:
         host: the machine.
         asked: names of the vendors that were asked.
@@ -85,7 +87,9 @@ def update(host: Host, asked: Collection[str], discoveries: Iterable[Discovery])
         DISCOVERY_STATE as a warning where it cannot be written: specs do not depend on it.
     """
     listed = list(discoveries)
-    waiting = {discovery.vendor for discovery in listed if discovery.waits_for}
+    waiting = {
+        discovery.vendor for discovery in listed if discovery.waits_for or (discovery.drafts and not discovery.devices)
+    }
     try:
         known = read(host)
     except CdiError:  # a damaged one is written anew

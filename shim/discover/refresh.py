@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from shim.base.findings import ERROR, CdiError, Finding
-from shim.discover import hook_path, lock, output, remembered, shrink, vendors
+from shim.discover import hook_path, inventory, lock, output, remembered, shrink, vendors
 from shim.discover.output import REFUSED, UNCHANGED, SpecFile, Target
 
 if TYPE_CHECKING:
@@ -113,6 +113,11 @@ def refresh(
                 ours = [other.path for other in every if other.vendor == kept.vendor]
                 done = _refresh(host, kept, discovery, target, ours, outcome, may_shrink=may_shrink, dry_run=dry_run)
                 outcome.specs.append(done)
+        if not dry_run:
+            # two wishes of a vendor discover the same devices, or one of them none
+            listed = [discovery for discovery in found.values() if discovery is not None]
+            latest = {discovery.vendor: discovery for discovery in sorted(listed, key=lambda one: len(one.devices))}
+            outcome.findings += inventory.update(host, set(latest), latest.values())
     return outcome
 
 
@@ -145,9 +150,7 @@ def _refresh(
 ) -> Refreshed:
     done = Refreshed(kept.path, kept.vendor, kept.kind, WAITING, discovery.waits_for)
     drafts = tuple(
-        draft
-        for draft in discovery.drafts
-        if kept.wish.kind_of(draft.kind) == kept.kind and draft.suffix == kept.suffix
+        draft for draft in discovery.drafts if draft.kind_in(kept.wish) == kept.kind and draft.suffix == kept.suffix
     )
     if discovery.waits_for or not drafts:
         return done

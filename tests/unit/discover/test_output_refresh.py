@@ -15,7 +15,7 @@ from unit.discover import acme
 
 from shim.base.findings import CdiError
 from shim.cdi import directories
-from shim.discover import generate, lock, refresh, remembered, shrink, vendors
+from shim.discover import generate, inventory, lock, refresh, remembered, shrink, vendors
 from shim.discover.model import Wish
 from shim.discover.output import Target
 from shim.discover.refresh import Outcome
@@ -146,6 +146,24 @@ def test_a_common_node_that_is_gone_is_not_followed(host: Host, top: Path) -> No
     made(host)
     (top / "dev/acmectl").unlink()
     assert ids(again(host)) == [("ERROR", "SPEC_SHRINKS")]
+
+
+def test_the_inventory_is_refreshed_too(host: Host, top: Path) -> None:
+    def known() -> list[str]:
+        listed = inventory.read(host)
+        return [device.name for device in listed.devices] if listed else []
+
+    made(host)
+    acme.node(top, "acme/2", 3)
+    assert known() == ["0", "1"]
+    again(host, dry_run=True)
+    assert known() == ["0", "1"]
+    again(host)
+    assert known() == ["0", "1", "2"]
+    write(top, acme.WAITS, "the module acme")
+    (top / "dev/acme/2").unlink()
+    again(host)
+    assert known() == ["0", "1", "2"]
 
 
 def test_a_dry_run_shows_what_would_be_written(host: Host, top: Path) -> None:
