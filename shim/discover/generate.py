@@ -104,4 +104,5 @@ def _nothing(words: list[str], discoveries: list[Discovery]) -> Finding:
     asked = vendors.names(words)
     waits = [f"{one.vendor} waits for {one.waits_for}" for one in discoveries if one.waits_for]
     text = f"no device was discovered; looked for: {', '.join(asked) or 'nothing'}"
-    return Finding("DISCOVERY_NOTHING", "; ".join([text, *waits]))
+    remedy = "" if vendors.AUTO in words else "load the driver's modules and install its packages, then generate again"
+    return Finding("DISCOVERY_NOTHING", "; ".join([text, *waits]), remedy)

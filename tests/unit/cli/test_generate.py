@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
+from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 from unit.discover import acme
 
 import shim.cli
 from shim.cli import generate
-from shim.discover import vendors
+from shim.discover import takeover, vendors
 from shim.host.host import Host
 
 SPEC = "/var/run/cdi/shim-acme.example-gpu.yaml"
@@ -129,6 +130,33 @@ def test_a_refused_spec_is_reported_as_such(shim_cdi: Any, trusted_path: Path) -
     assert report["specs"][0]["losses"] == ["acme.example/gpu=1", "acme.example/gpu=id-1"]
     assert [finding["id"] for finding in report["findings"]] == ["SPEC_SHRINKS"]
     assert shim_cdi("--allow-shrink").exit_code == 0
+
+
+def test_another_generators_file_is_moved_aside_when_that_is_asked_for(shim_cdi: Any, trusted_path: Path) -> None:
+    other = trusted_path / "etc/cdi/acme.yaml"
+    other.parent.mkdir()
+    other.write_text(
+        'cdiVersion: "0.5.0"\nkind: acme.example/gpu\ndevices: [{name: "0", containerEdits: {env: [A=B]}}]\n'
+    )
+    done = shim_cdi()
+    assert (done.exit_code, done.stdout) == (1, f"{SPEC}: refused: acme.example/gpu, 5 devices\n")
+    assert done.stderr.startswith("ERROR SPEC_TAKEN: /etc/cdi/acme.yaml: ")
+    done = shim_cdi("--takeover", "--dry-run")
+    assert done.exit_code == 0
+    assert "\n  /etc/cdi/acme.yaml: would be moved aside\n" in done.stdout
+    assert other.exists()
+    done = shim_cdi("--takeover")
+    assert done.exit_code == 0
+    assert done.stdout == f"{SPEC}: written: acme.example/gpu, 5 devices\n  /etc/cdi/acme.yaml: moved aside\n"
+    assert not other.exists()
+    assert [record.path for record in takeover.taken(Host(str(trusted_path)))] == ["/etc/cdi/acme.yaml"]
+
+
+def test_engines_are_offered_by_the_shells() -> None:
+    offered = BashComplete(shim.cli.shim, {}, "shim", "_SHIM_COMPLETE").get_completions(
+        ["cdi", "generate", "--for"], "cont"
+    )
+    assert [item.value for item in offered] == ["containerd="]
 
 
 @pytest.mark.parametrize(
