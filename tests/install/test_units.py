@@ -51,9 +51,9 @@ def test_the_rules_of_udev_are_well_formed() -> None:
 
 
 def test_units_name_the_launcher_of_the_prefix(image: Path, tmp_path: Path, installer: ModuleType) -> None:
-    place = installer.Place("/opt/x", str(tmp_path))
-    installer.install(image, place, "/usr/bin/python3")
+    target = installer.Target("/opt/x", str(tmp_path))
+    installer.install(image, target, "/usr/bin/python3")
     unit = tmp_path / "opt/x/lib/systemd/system/shim-cdi-refresh.service"
     assert "\nExecStart=/opt/x/bin/shim cdi refresh\n" in unit.read_text()
-    installer.uninstall(place)
+    installer.uninstall(target)
     assert not unit.exists()
