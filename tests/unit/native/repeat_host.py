@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -19,6 +20,9 @@ SETTLED = 0.15  # seconds after which a file counts as settled
 NAME = "shim-repeat"
 SPECS, LINK = Path("/etc/cdi"), Path("/etc/shim/low-level") / NAME
 DIRECTORY = Path("/run/shim")
+_NO_ID = 0xFFFFFFFF
+# An access list by which another user may write (acl(5)): user rwx, uid 9 rw-, group r-x, mask rwx, others r-x
+ACCESS_LIST = struct.pack("<I" + "HHI" * 5, 2, 1, 7, _NO_ID, 2, 6, 9, 4, 5, _NO_ID, 16, 7, _NO_ID, 32, 5, _NO_ID)
 
 
 class Host:

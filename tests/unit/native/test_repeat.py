@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -17,11 +16,20 @@ from pathlib import Path
 import pytest
 from unit.create.exec_cases import EXECS, UNUSUAL
 from unit.native import repeats
-from unit.native.repeat_host import CONFIG, DIRECTORY, LINK, NAME, SETTLED, SPECS, Container, Host, own_interpreter
+from unit.native.repeat_host import (
+    ACCESS_LIST,
+    CONFIG,
+    DIRECTORY,
+    LINK,
+    NAME,
+    SETTLED,
+    SPECS,
+    Container,
+    Host,
+    own_interpreter,
+)
 
 from shim.create import record_files
-
-NO_ID = 0xFFFFFFFF
 
 
 def test_the_second_create_is_repeated_and_makes_the_same(host: Host) -> None:
@@ -170,14 +178,11 @@ def test_a_change_of_the_host_leads_to_python(host: Host, change: Callable[[Host
         subprocess.run(["umount", str(SPECS)], check=False, capture_output=True)
 
 
-# An access list by which another user may write (acl(5)): user rwx, uid 9 rw-, group r-x, mask rwx, others r-x
-LIST = struct.pack("<I" + "HHI" * 5, 2, 1, 7, NO_ID, 2, 6, 9, 4, 5, NO_ID, 16, 7, NO_ID, 32, 5, NO_ID)
-
 REFUSED: dict[str, Callable[[Host], object]] = {
     "a mount source is missing": lambda host: host.source.rmdir(),
     "the node is missing": lambda host: host.node.unlink(),
     "the hook program may be written by all": lambda host: host.hook.chmod(0o777),
-    "the hook program has an access list": lambda host: os.setxattr(host.hook, "system.posix_acl_access", LIST),
+    "the hook program has an access list": lambda host: os.setxattr(host.hook, "system.posix_acl_access", ACCESS_LIST),
     "a directory above it may be written by all": lambda host: host.directory.chmod(0o777),
     "the spec may be written by all": lambda host: host.spec.chmod(0o666),
 }
