@@ -142,7 +142,8 @@ def refusal(devices: Devices) -> str | None:
     """The rule for a host that they write and we do not."""
     (text,) = [finding.text for finding in devices.findings if finding.level == "ERROR"][:1] or [""]
     if text == "the driver's version is unknown":
-        is_known = devices.nvml.get("driver_version") and "SystemGetDriverVersion" not in devices.nvml.get("error", {})
+        failed = {"Init", "SystemGetDriverVersion"} & devices.nvml.get("error", {}).keys()
+        is_known = devices.nvml.get("driver_version") and not failed
         return None if is_known else "driver-version"
     gpus = devices.nvml.get("gpus", ())
     unusable = {

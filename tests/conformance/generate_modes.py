@@ -55,13 +55,15 @@ def deviation(
     if not theirs:
         return None
     wanted = {name: value for document in theirs for name, value in effects.of_document(document, host).items()}
+    errors = [finding for finding in findings if finding.level == ERROR]
     if not ours:
-        errors = [finding for finding in findings if finding.level == ERROR]
         return _refusal(wish, theirs, wanted, errors, host)
     mine = {name: value for document in ours for name, value in effects.of_document(document, host).items()}
     different = effects.differences(mine, wanted)
-    if not different:
+    if not all(_is_missing(wish, error, wanted) for error in errors):
         return None
+    if not different:
+        return "required-missing" if errors else None
     explained = {
         "tegra-root": _is_root(wish, different, wanted),
         "tegra-pattern": _is_pattern(wish, different),
@@ -69,6 +71,17 @@ def deviation(
         "sandboxutils": _is_sandboxutils(given, different),
     }
     return next((rule for rule, is_explained in explained.items() if is_explained), None)
+
+
+def _is_missing(wish: Wish, error: Finding, wanted: dict[str, Any]) -> bool:
+    """Whether an error names what their devices do not have either: a node of a mode's driver, or a listed libcuda."""
+    words = error.text.split()
+    companion = companions.COMPANIONS.get(wish.mode)
+    if companion and error.text.startswith("there is no device node "):
+        (pattern,) = (pattern for pattern in companion.required if words[5].endswith(f"{pattern},"))
+        return not any(fnmatchcase(path, pattern) for device in wanted.values() for path in device["node"])
+    is_listed = error.text.endswith("is missing, without which no program can use the GPU")
+    return is_listed and not any(words[0] in device["mount"] for device in wanted.values())
 
 
 def _refusal(wish: Wish, theirs: Documents, wanted: dict[str, Any], errors: list[Finding], host: Tree) -> str | None:

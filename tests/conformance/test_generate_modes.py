@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from conformance import generate_nvidia
+from conformance import generate_nvidia, runner
 from shim.cdi.deviations import TABLE
 
+VECTORS = Path(__file__).parent / "vectors" / "generate-nvidia.json"
+CASES = {case["id"]: case for case in runner.read_cases(VECTORS)}
 LISTS = "/etc/nvidia-container-runtime/host-files-for-container.d"
 LIBRARIES = "/usr/lib/aarch64-linux-gnu/tegra"
 READ_ONLY = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
@@ -95,6 +97,7 @@ RULES = {
 
 
 def verdict(case: dict[str, Any], top: Path) -> str | None:
+    top.mkdir(exist_ok=True)
     return generate_nvidia.run(case, str(top))
 
 
@@ -136,3 +139,39 @@ def test_a_link_to_something_else_is_none_of_the_rule(tmp_path: Path) -> None:
     links = changed["expect"]["spec"]["containerEdits"]["hooks"][0]["args"]
     links[3] = links[3].replace("liba.so.1::", "libb.so.1::")
     assert verdict(changed, tmp_path) not in {None, "tegra-root"}
+
+
+OTHER = {"path": "/dev/other", "hostPath": "/dev/other"}
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("csv-three-gpus", "tegra-gpus"),
+        ("sandboxutils-one", "sandboxutils"),
+        ("sandboxutils-other-version", "sandboxutils"),
+    ],
+)
+def test_rules_about_nvml_take_what_it_answers_alone(name: str, rule: str, tmp_path: Path) -> None:
+    assert verdict(CASES[name], tmp_path / "as-it-is") == rule
+    changed = copy.deepcopy(CASES[name])
+    changed["expect"]["spec"]["devices"][-1]["containerEdits"]["deviceNodes"].append(OTHER)
+    assert verdict(changed, tmp_path / "changed") not in {None, rule}
+
+
+def test_a_version_that_nvml_does_not_tell_is_not_taken_from_files(tmp_path: Path) -> None:
+    changed = copy.deepcopy(CASES["management"])
+    changed["input"]["nvml"]["error"] = {"Init": 999}
+    assert verdict(changed, tmp_path / "failed") == "driver-version"
+    changed["input"]["nvml"]["error"] = {"DeviceGetName": 999}
+    assert verdict(changed, tmp_path / "known") == "own-class"
+
+
+def test_a_node_that_is_needed_and_missing_is_an_error_beside_the_spec(tmp_path: Path) -> None:
+    changed = copy.deepcopy(CASES["mofed"])
+    changed["input"]["root"] = [entry for entry in changed["input"]["root"] if "uverbs" not in entry["path"]]
+    nodes = changed["expect"]["spec"]["devices"][0]["containerEdits"]["deviceNodes"]
+    nodes[:] = [node for node in nodes if "uverbs" not in node["path"]]
+    assert verdict(changed, tmp_path / "missing") == "required-missing"
+    nodes.append({"path": "/dev/infiniband/uverbs0"})
+    assert verdict(changed, tmp_path / "theirs") not in {None, "required-missing"}
