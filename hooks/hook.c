@@ -244,6 +244,7 @@ static int open_target(struct hook_call *call, struct root *root, struct fault *
     hook_target_enter(&target, root);
     call->bundle = target.bundle;
     root->one_mount = true;
+    root->own_dev = true;
     if (target.uid)
         root->uid = (uid_t)target.uid;
     if (target.gid)

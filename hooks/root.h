@@ -1,5 +1,5 @@
 /*
- * rootpath.c, root.c, rootwrite.c, cover.c: the handle through which a container's root is read and changed.
+ * rootpath.c, root.c, rootwrite.c, rootdev.c, cover.c: the handle through which a container's root is read and changed.
  *
  * Paths are those of the container, absolute or relative to the root, and resolved below it by openat2. All functions
  * that take a path return -ETIMEDOUT after the deadline; all but root_resolve return -EXDEV for what will be covered by
@@ -16,6 +16,7 @@
 struct root {
     int fd;         /* the root directory; the only descriptor that paths start from */
     bool one_mount; /* writes stay on the mount of the root itself: never into a volume or a host directory */
+    bool own_dev;   /* but the container's own /dev, a tmpfs that is mounted there alone, may be written, too */
     bool sync;      /* fsync what is written */
     uid_t uid;      /* owner of new files, or ROOT_NOBODY: the user of this process */
     gid_t gid;
@@ -120,6 +121,12 @@ ssize_t root_read(const struct root *root, int fd, char *into, size_t room);
 bool root_holds(const struct root *root, const char *path, const void *data, size_t size);
 
 /* --- writing: with `one_mount` -EXDEV for a path on another mount ------------------------------------------------------- */
+
+/*
+ * A directory in the container's own /dev, for which no link is followed.
+ * -EXDEV: the path is not below /dev, or what is mounted there is not a tmpfs of this container alone.
+ */
+int root_own_dev(const struct root *root, const char *path);
 
 /* mkdir -p: existing directories, also behind links, are used unchanged. MODE: of new directories. */
 int root_mkdir(const struct root *root, const char *path, mode_t mode);

@@ -2,7 +2,8 @@
  * The part of the root handle that changes a container's tree.
  *
  * A file is replaced by a rename, so no link is followed and no file truncated. With `one_mount` a path that crosses
- * into another mount (a volume, a directory of the host) is refused with -EXDEV. Several hooks may work on the same
+ * into another mount (a volume, a directory of the host) is refused with -EXDEV, except the container's own /dev
+ * (rootdev.c). Several hooks may work on the same
  * root at once; each renames only files that it created itself.
  */
 #define _GNU_SOURCE
@@ -31,6 +32,8 @@ int root_parent(const struct root *root, const char *path, const char **base)
     memcpy(folder, path, length);
     strcpy(folder + length, length ? "" : ".");
     int fd = root_at(root, folder, O_RDONLY | O_DIRECTORY, root->one_mount ? RESOLVE_NO_XDEV : 0);
+    if (fd == -EXDEV && root->own_dev)
+        fd = root_own_dev(root, folder);
     int rc = fd < 0 ? 0 : cover_check(root, path, false);
     if (rc)
         close(fd);
