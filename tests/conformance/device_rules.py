@@ -83,7 +83,7 @@ def rule_of(devices: Devices, difference: Difference) -> str | None:
     return next((id for id, explains in _RULES.items() if explains(devices, *difference)), None)
 
 
-def _node_missing(devices: Devices, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:  # noqa: ARG001
+def _node_missing(devices: Devices, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:
     """A device that is of no use without a node, by itself and its nodes in `all`."""
     gone = [name for name in devices.theirs if name.partition("=")[2] in devices.left_out]
     if group == "device":

@@ -97,7 +97,7 @@ def _library_names(scene: Scene, device: str, group: str, key: str, mine: Any, w
     return bool(Tree(scene.host.host, scene.root).resolve(key) == target)
 
 
-def _no_library(scene: Scene, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:  # noqa: ARG001
+def _no_library(scene: Scene, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:
     """A file that they mount as a library and that is none."""
     is_named = group == "mount" and mine is None and ".so." in posixpath.basename(key)
     return is_named and not scene.is_library(wanted[0])
@@ -113,7 +113,7 @@ def _libcuda_directories(scene: Scene, device: str, group: str, key: str, mine: 
     return set(mine.split(":")) == homes == set(wanted.split(":")) & homes
 
 
-def _daemon_sockets(scene: Scene, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:  # noqa: ARG001
+def _daemon_sockets(scene: Scene, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:
     """A daemon's socket that they do not see: a directory, or one of the machine beside a driver's root."""
     if group != "mount" or wanted is not None:
         return False
@@ -133,14 +133,14 @@ def _firmware(scene: Scene, device: str, group: str, key: str, mine: Any, wanted
     return wanted is None and bool(custom) and mine[0].startswith(f"{custom.rstrip('/')}/")
 
 
-def _explicit(scene: Scene, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:  # noqa: ARG001
+def _explicit(scene: Scene, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:
     """A library of the feature whose version has a single number."""
     stem, _, version = posixpath.basename(key).partition(".so.")
     is_wanted = "enable-explicit-driver-libraries" in scene.features and stem in EXPLICIT
     return group == "mount" and wanted is None and is_wanted and version.isdigit() and scene.is_library(mine[0])
 
 
-def _data_directories(scene: Scene, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:  # noqa: ARG001
+def _data_directories(scene: Scene, device: str, group: str, key: str, mine: Any, wanted: Any) -> bool:
     """A file that they look up by a variable of the caller's environment."""
     given = [path.rstrip("/") + "/" for path in scene.environment.get("XDG_DATA_DIRS", "").split(":") if path]
     if group != "mount" or not given:
