@@ -53,6 +53,7 @@ def dependencies(cache: Path) -> Path:
     options = ["--require-hashes", "--no-deps", "--only-binary=:all:", f"--no-binary={BUILT}", "--no-build-isolation"]
     subprocess.run([*pip, *options, "--no-compile", "--target", str(fresh), "-r", str(LOCK)], check=True)
     shutil.rmtree(fresh / "bin", ignore_errors=True)  # commands of the libraries, for the Python that runs this
+    (fresh / "example.py").unlink()  # of nvidia-ml-py, which has it beside its module
     compile_all(fresh)
     for old in cache.glob("dependencies-*"):
         shutil.rmtree(old)

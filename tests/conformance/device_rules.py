@@ -78,6 +78,11 @@ def devices(
     return Devices(host, given.get("nvml") or {}, roots, asked, findings, ours, theirs)
 
 
+def _migs(gpu: dict[str, Any]) -> list[dict[str, Any]]:
+    migs = gpu.get("mig", [])
+    return list(migs.values() if isinstance(migs, dict) else migs)
+
+
 def rule_of(devices: Devices, difference: Difference) -> str | None:
     """The id of the deviation that explains a difference; None when none does."""
     return next((id for id, explains in _RULES.items() if explains(devices, *difference)), None)
@@ -127,9 +132,13 @@ _RULES: dict[str, Callable[..., bool]] = {
 def healthy(devices: Devices, error: str) -> str | None:
     """The rule for a host that they refuse: each device is written, or left out with its cause.
 
-    Where none is left out, it must be a MIG profile that they do not know.
+    Where none is left out, it must be what NVML does not tell and no device needs, or a MIG profile that they do not
+    know.
     """
-    is_lost = any(text in error for text in _NOT_FOUND) or not (devices.left_out or "Instance Profile" in error)
+    is_untold = "Instance Profile" in error or any(
+        part.get("error") for _, gpu in devices.indexes for part in (gpu, *_migs(gpu))
+    )
+    is_lost = any(text in error for text in _NOT_FOUND) or not (devices.left_out or is_untold)
     if is_lost or not devices.ours or not devices.indexes:
         return None
     written = {name.partition("=")[2] for name in devices.ours}

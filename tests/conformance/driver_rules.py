@@ -160,7 +160,8 @@ def _resolved_root(scene: Scene, device: str, group: str, key: str, mine: Any, w
     if wanted is not None:
         texts = [posixpath.join("/", text) for text in (_path(mine), _path(wanted))]
         if group == "env":
-            return any(wanted == spelling + mine for spelling in spellings)
+            # cut off with a slash at the root's end, it becomes relative
+            return any(wanted in {spelling + mine, mine.lstrip("/")} for spelling in spellings)
         return scene.host.resolve(texts[0]) == scene.host.resolve(texts[1]) is not None
     if group in {"mount", "node"}:
         return _path(mine) == root + key and scene.host.lstat(_path(mine)) is not None

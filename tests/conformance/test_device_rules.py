@@ -116,6 +116,13 @@ def test_every_device_is_written_or_left_out(tmp_path: Path) -> None:
     assert device_rules.healthy(seen(tmp_path, texts=(LOST,), gpus=1), "GPU is lost") is None
     assert device_rules.healthy(seen(tmp_path, "0", texts=(LOST, "another error")), "GPU is lost") is None
     assert device_rules.healthy(seen(tmp_path, "0", "1"), "ERROR_LIBRARY_NOT_FOUND") is None
+    assert device_rules.healthy(seen(tmp_path, "0", "1"), "GPU is lost") is None
+
+
+def test_what_no_device_needs_may_be_untold(tmp_path: Path) -> None:
+    devices = seen(tmp_path, "0", "1")
+    devices.nvml["gpus"][0]["error"] = {"DeviceGetPciInfo": 3}
+    assert device_rules.healthy(devices, "Not Supported") == "healthy-devices"
 
 
 def test_a_version_that_nvml_tells_is_known(tmp_path: Path) -> None:

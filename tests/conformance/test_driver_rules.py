@@ -106,6 +106,7 @@ OTHER = f"{LIB}/other"
         ("mount", CUDA, [ROOT + CUDA, RO], [CUDA, RO], None, {"root": "/link"}),
         ("mount", "/etc/x", None, ["/etc/x", RO], None, {"root": "/link"}),
         ("env", "X", LIB, "/other" + LIB, None, {"root": "/link"}),
+        ("env", "X", LIB, LIB.lstrip("/"), "resolved-root", {"root": "/link/"}),
         ("device", "d", None, True, None, {"root": "/link"}),
     ],
 )

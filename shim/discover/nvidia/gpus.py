@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from shim.base.findings import Finding
-from shim.discover.nvidia import nvml, proc
+from shim.discover.nvidia import names, nvml, proc
 from shim.discover.nvidia.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -37,4 +37,19 @@ def take(host: Host, tree: Tree, wish: Wish) -> Snapshot:
     if answer.code == nvml.VERSION_MISMATCH:
         return Snapshot(kernel, errors=(nvml.finding(answer),), source="nvml")
     snapshot = proc.snapshot(host)
-    return dataclasses.replace(snapshot, errors=(nvml.finding(answer, has_driver=snapshot.is_loaded),))
+    findings = (nvml.finding(answer, has_driver=snapshot.is_loaded), *_unnamed(snapshot))
+    return dataclasses.replace(snapshot, errors=findings)
+
+
+def _unnamed(snapshot: Snapshot) -> list[Finding]:
+    """What /proc does not know, and NVML would: names by which devices may have been asked for so far."""
+    findings = []
+    unused = ", ".join(str(gpu.index) for gpu in snapshot.gpus if not gpu.uuid)
+    if unused:
+        text = f"the UUID of GPU {unused} is not known before it was used: no name has it"
+        findings.append(Finding("DISCOVERY_PART", text, "run nvidia-smi once, then generate again"))
+    migs = [names.index_of(gpu, mig) for gpu in snapshot.gpus for mig in gpu.mig]
+    if migs:
+        text = f"MIG devices are named by their instances ({migs[0]}): /proc has neither their index nor their UUID"
+        findings.append(Finding("DISCOVERY_PART", text, "install the driver's libnvidia-ml, then generate again"))
+    return findings

@@ -87,6 +87,16 @@ def test_mig_devices_are_pairs_of_instances(tmp_path: Path) -> None:
     assert proc.capabilities(host) == {(3, 2, -1): 402, (3, 2, 1): 404, (3, 10, -1): 410, (3, 9, 0): 9}
 
 
+def test_names_that_proc_does_not_know_are_reported(tmp_path: Path) -> None:
+    top = "/proc/driver/nvidia/capabilities/gpu3/mig"
+    mig = [file(f"{top}/gi2/{name}access", "DeviceFileMinor: 4\n") for name in ("", "ci1/")]
+    host = host_of(tmp_path, information("0000:3b:00.0", 3, "GPU-a"), information("0000:3c:00.0", 4, UNUSED), *mig)
+    snapshot = gpus.take(host, driver_tree(host, Wish("/x")), Wish("/x"))
+    assert [finding.id for finding in snapshot.errors] == ["DISCOVERY_PART"] * 3
+    assert "the UUID of GPU 1 is not known" in snapshot.errors[1].text
+    assert "named by their instances (0:gi2:ci1)" in snapshot.errors[2].text
+
+
 def test_a_host_without_the_driver_has_no_source(tmp_path: Path) -> None:
     host = Host(str(tmp_path))
     snapshot = gpus.take(host, driver_tree(host, Wish("/x")), Wish("/x"))
