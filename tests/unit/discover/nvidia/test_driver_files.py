@@ -288,6 +288,13 @@ def test_a_module_of_x_of_another_driver_is_not_taken(tmp_path: Path) -> None:
     assert edits.links[f"{extensions}/libglxserver_nvidia.so"] == f"libglxserver_nvidia.so.{V}"
 
 
+def test_a_module_of_x_without_a_link_gets_none(tmp_path: Path) -> None:
+    name = f"/usr/lib/xorg/modules/extensions/libglxserver_nvidia.so.{V}"
+    edits, _ = discover(tmp_path, [*driver(MULTIARCH), *library(name)])
+    assert name in edits.mounts
+    assert not any("glxserver" in link for link in edits.links)
+
+
 def test_modules_of_x_by_the_alternatives_system(tmp_path: Path) -> None:
     """As Debian has them: files in /usr/lib/nvidia/current, links in the server's directories."""
     modules, current = "/usr/lib/xorg/modules", "/usr/lib/nvidia/current"
