@@ -30,6 +30,7 @@ DEVICE, FOLDER, LIBRARY, LINK = "dev", "dir", "lib", "sym"
 _KINDS = (DEVICE, FOLDER, LIBRARY, LINK)
 _PATTERN = set("*?[")
 _DEEP = "**"
+_TRUST = "name a file that root owns and nobody else can write (chown root FILE, chmod go-w FILE), as its directories"
 
 
 @dataclass(frozen=True)
@@ -57,18 +58,26 @@ def read(host: Host, wish: Wish, driver: Tree) -> tuple[list[Entry], list[Findin
         wish: names the lists and the ignored links.
         driver: the root of the driver's files; it has the usual lists where the machine has none of them.
     Returns:
-        the entries, and DISCOVERY_PART for each line that is none, and for a pattern that ignores nothing.
+        the entries, DISCOVERY_PART for each line that is none, and for a pattern that ignores nothing, and
+        DISCOVERY_INCOMPLETE for a usual list that others than root can change: it is not read.
     Raises:
-        CdiError: DISCOVERY_WISH for a list that is named and is not there.
+        CdiError: DISCOVERY_WISH for a list that is named and is not there, or that others than root can change.
     """
     machine = Tree(host)
     for path in wish.csv_files:
-        if not machine.is_file(path):
-            raise CdiError([Finding("DISCOVERY_WISH", f"--csv-file {path}: there is no such file")])
+        objection = host.objection(path) if machine.is_file(path) else "there is no such file"
+        if objection:
+            raise CdiError([Finding("DISCOVERY_WISH", f"--csv-file {path}: {objection}", _TRUST)])
     tree = machine if wish.csv_files or any(map(machine.is_file, FILES)) else driver
     entries: list[Entry] = []
     findings: list[Finding] = []
     for path in wish.csv_files or FILES:
+        objection = host.objection(tree.host_path(path)) if tree.is_file(path) else ""
+        if objection:
+            # its entries become mounts of any file of the host
+            text = f"the list is not read: {objection}"
+            findings.append(Finding("DISCOVERY_INCOMPLETE", text, _TRUST, path=tree.host_path(path)))
+            continue
         for number, line in enumerate((tree.read(path) or b"").decode("utf-8", "replace").splitlines(), 1):
             kind, _, name = (part.strip() for part in line.partition(","))
             if kind in _KINDS and name and (name.startswith("/") or _is_library_name(kind, name)):

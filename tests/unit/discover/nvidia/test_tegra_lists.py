@@ -54,6 +54,17 @@ def test_lists_that_are_named_replace_the_usual_ones_and_must_exist(tmp_path: Pa
     assert caught.value.findings[0].id == "DISCOVERY_WISH"
 
 
+def test_a_list_that_others_can_change_is_not_read(tmp_path: Path) -> None:
+    """Its entries become mounts of any file of the host."""
+    hosts.build([{"path": DRIVERS, "kind": "f", "content": "lib, /etc/shadow", "mode": "0666"}], tmp_path)
+    host = Host(str(tmp_path))
+    entries, [finding] = tegra_lists.read(host, Wish("/x"), Tree(host))
+    assert (entries, finding.id, finding.path) == ([], "DISCOVERY_INCOMPLETE", DRIVERS)
+    assert f"the list is not read: {DRIVERS} can be written by everybody" in finding.text
+    with pytest.raises(CdiError, match=f"--csv-file {DRIVERS}: {DRIVERS} can be written by everybody"):
+        tegra_lists.read(host, Wish("/x", csv_files=(DRIVERS,)), Tree(host))
+
+
 def test_the_usual_lists_are_those_of_the_machine_else_of_the_drivers_root(tmp_path: Path) -> None:
     wish = Wish("/x", driver_root="/r")
     entries, _ = read(tmp_path, "lib, /of-root.so", wish, f"/r{DRIVERS}")
