@@ -112,11 +112,11 @@ def command(
             host, wish(**options), target, wanted or (vendors.AUTO,), dry_run=dry_run, progress=show
         )
     if file == "-":
-        for one in outcome.specs:
-            click.echo(one.data, nl=False)
+        for planned in outcome.specs:
+            click.echo(planned.data, nl=False)
     elif form == "table":
-        for one in outcome.specs:
-            show_spec(one, outcome, dry_run=dry_run)
+        for planned in outcome.specs:
+            show_spec(planned, outcome, dry_run=dry_run)
     else:
         show_document(report(outcome, dry_run=dry_run), form)
     show_findings(outcome.findings)
@@ -128,47 +128,49 @@ def report(outcome: generate.Outcome, *, dry_run: bool) -> dict[str, Any]:
     return {
         "specs": [
             {
-                "vendor": one.vendor,
-                "kind": one.kind,
-                "path": one.path,
-                "state": state(one, outcome, dry_run=dry_run),
-                "cdiVersion": one.document["cdiVersion"],
-                "devices": one.devices,
-                "losses": one.losses,
-                "movedAside": one.in_the_way if one.state != REFUSED else [],
-                **({"diff": changes(one)} if dry_run else {}),
+                "vendor": planned.vendor,
+                "kind": planned.kind,
+                "path": planned.path,
+                "state": state(planned, outcome, dry_run=dry_run),
+                "cdiVersion": planned.document["cdiVersion"],
+                "devices": planned.devices,
+                "losses": planned.losses,
+                "movedAside": planned.in_the_way if planned.state != REFUSED else [],
+                **({"diff": changes(planned)} if dry_run else {}),
             }
-            for one in outcome.specs
+            for planned in outcome.specs
         ],
         "findings": [finding.to_json() for finding in outcome.findings],
     }
 
 
-def state(one: SpecFile, outcome: generate.Outcome, *, dry_run: bool) -> str:
+def state(planned: SpecFile, outcome: generate.Outcome, *, dry_run: bool) -> str:
     """What became of a spec: written, unchanged, refused or would be written."""
-    if one.path in outcome.written:
+    if planned.path in outcome.written:
         return "written"
-    if one.state in {REFUSED, UNCHANGED}:
-        return one.state
+    if planned.state in {REFUSED, UNCHANGED}:
+        return planned.state
     return "would be written" if dry_run else REFUSED
 
 
-def changes(one: SpecFile) -> str:
+def changes(planned: SpecFile) -> str:
     """What would change in the file of a spec, as a unified diff."""
-    before = (one.before or b"").decode("utf-8", "replace")
-    return diff(before, one.data.decode(), one.path if one.before is not None else "/dev/null", one.path)
+    before = (planned.before or b"").decode("utf-8", "replace")
+    return diff(
+        before, planned.data.decode(), planned.path if planned.before is not None else "/dev/null", planned.path
+    )
 
 
-def show_spec(one: SpecFile, outcome: generate.Outcome, *, dry_run: bool) -> None:
+def show_spec(planned: SpecFile, outcome: generate.Outcome, *, dry_run: bool) -> None:
     """Print what became of a spec, and with `dry_run` what would change in its file."""
-    count = len(one.devices)
-    text = f"{one.path}: {state(one, outcome, dry_run=dry_run)}: {one.kind}, {count} device{'s' * (count != 1)}"
-    click.echo(in_full(text))
-    if one.state != REFUSED:
-        for path in one.in_the_way:
+    count = len(planned.devices)
+    devices = f"{count} device{'s' * (count != 1)}"
+    click.echo(in_full(f"{planned.path}: {state(planned, outcome, dry_run=dry_run)}: {planned.kind}, {devices}"))
+    if planned.state != REFUSED:
+        for path in planned.in_the_way:
             click.echo(in_full(f"  {path}: {'would be ' * dry_run}moved aside"))
     if dry_run:
-        show_diff(changes(one))
+        show_diff(changes(planned))
 
 
 def _format(file: str, chosen: Literal["yaml", "json"] | None) -> Literal["yaml", "json"]:

@@ -58,10 +58,10 @@ def command(require: bool, watch: bool, allow_shrink: bool, dry_run: bool, form:
         show_document(report(outcome, dry_run=dry_run), form)
     elif outcome.state == NOTHING:
         click.echo("shim wrote no spec here: `shim cdi generate` does")
-    for one in outcome.specs if form == "table" else ():
-        _show(one)
-        if dry_run and one.spec is not None:
-            show_diff(changes(one.spec))
+    for refreshed in outcome.specs if form == "table" else ():
+        _show(refreshed)
+        if dry_run and refreshed.spec is not None:
+            show_diff(changes(refreshed.spec))
     show_findings(outcome.findings)
     sys.exit(1 if outcome.state == FAILED else _NOT_READY if require and outcome.state == WAITING else 0)
 
@@ -79,14 +79,14 @@ def _watch(host: Host, form: str, *, may_shrink: bool) -> None:
             outcome = _refresh(host, may_shrink=may_shrink)
         except CdiError as error:  # another process writes specs, for instance
             outcome = Outcome(findings=error.findings)
-        watch.forgive(one.path for one in outcome.specs)
+        watch.forgive(refreshed.path for refreshed in outcome.specs)
         document = report(outcome, dry_run=False)
         if document != reported or outcome.state == WRITTEN:
             reported = document
             if form == "table":
-                for one in outcome.specs:
-                    if one.state != FRESH:
-                        _show(one)
+                for refreshed in outcome.specs:
+                    if refreshed.state != FRESH:
+                        _show(refreshed)
                 show_findings(outcome.findings)
             else:
                 click.echo(json.dumps(document) if form == "json" else f"---\n{as_text(document, form)}".rstrip())
@@ -100,21 +100,21 @@ def report(outcome: Outcome, *, dry_run: bool) -> dict[str, Any]:
         "state": outcome.state,
         "specs": [
             {
-                "path": one.path,
-                "vendor": one.vendor,
-                "kind": one.kind,
-                "state": one.state,
-                **({"waitsFor": one.waits_for} if one.waits_for else {}),
-                **({"losses": one.spec.losses} if one.spec and one.spec.losses else {}),
-                **({"diff": changes(one.spec)} if one.spec and dry_run else {}),
+                "path": refreshed.path,
+                "vendor": refreshed.vendor,
+                "kind": refreshed.kind,
+                "state": refreshed.state,
+                **({"waitsFor": refreshed.waits_for} if refreshed.waits_for else {}),
+                **({"losses": refreshed.spec.losses} if refreshed.spec and refreshed.spec.losses else {}),
+                **({"diff": changes(refreshed.spec)} if refreshed.spec and dry_run else {}),
             }
-            for one in outcome.specs
+            for refreshed in outcome.specs
         ],
         "findings": [finding.to_json() for finding in outcome.findings],
     }
 
 
-def _show(one: Refreshed) -> None:
-    state = "would be written" if one.state == STALE else one.state
-    cause = f" ({one.waits_for})" if one.waits_for else ""
-    click.echo(in_full(f"{one.path}: {state}{cause}"))
+def _show(refreshed: Refreshed) -> None:
+    state = "would be written" if refreshed.state == STALE else refreshed.state
+    cause = f" ({refreshed.waits_for})" if refreshed.waits_for else ""
+    click.echo(in_full(f"{refreshed.path}: {state}{cause}"))

@@ -29,13 +29,13 @@ def others(host: Host, spec_dirs: Iterable[str], kind: str, ours: Collection[str
         ours: paths that are written.
     """
     own = {_real(host, path) for path in ours}
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for directory in dict.fromkeys(map(clean, spec_dirs)):
         for path in _specs(host, directory):
             real = _real(host, path)
             if real not in own and any(spec.kind == kind for spec in directories.read((real,)).specs):
-                found.setdefault(real, path)
-    return list(found.values())
+                paths.setdefault(real, path)
+    return list(paths.values())
 
 
 def _specs(host: Host, directory: str) -> list[str]:

@@ -113,15 +113,15 @@ def lowered(document: Json, highest: str, node: Callable[[str], Node | None]) ->
     """
     if not highest or _RANK[versions.minimum(document)] <= _RANK[highest]:
         return document, []
-    made = copy.deepcopy(document)
-    lost = list(_lower(made, _RANK[highest], node))
-    needed, field = versions.needs(made)
+    lower = copy.deepcopy(document)
+    lost = list(_lower(lower, _RANK[highest], node))
+    needed, field = versions.needs(lower)
     if _RANK[needed] > _RANK[highest]:
-        text = f"{made['kind']} cannot be written for {highest}: {field} needs {needed}"
+        text = f"{lower['kind']} cannot be written for {highest}: {field} needs {needed}"
         remedy = "choose another class with --class, or an engine that reads a later version of CDI"
         raise CdiError([Finding("SPEC_LOWERED", text, remedy)])
-    made["cdiVersion"] = needed
-    return made, [Finding("SPEC_LOWERED", f"{made['kind']}: {text}").as_warning() for text in dict.fromkeys(lost)]
+    lower["cdiVersion"] = needed
+    return lower, [Finding("SPEC_LOWERED", f"{lower['kind']}: {text}").as_warning() for text in dict.fromkeys(lost)]
 
 
 def _lower(document: Json, highest: int, node: Callable[[str], Node | None]) -> Iterator[str]:

@@ -60,49 +60,49 @@ def generate(
     is_written = not dry_run and target.file != "-"
     with lock.held(host) if is_written else contextlib.nullcontext():
         discoveries = list(vendors.discover(host, wish, words, lambda name: progress(f"looking for devices of {name}")))
-        outcome = Outcome(findings=[finding for one in discoveries for finding in one.findings])
-        outcome.devices = [device for one in discoveries for device in one.devices]
+        outcome = Outcome(findings=[finding for discovery in discoveries for finding in discovery.findings])
+        outcome.devices = [device for discovery in discoveries for device in discovery.devices]
         outcome.specs, findings = output.prepare(host, discoveries, wish, target)
         outcome.findings += findings
         if is_written:
             outcome.findings += inventory.update(host, vendors.names(words), discoveries)
-        for one in outcome.specs:
-            one.findings += hook_path.faults(host, wish.hook_path, one.document)
+        for planned in outcome.specs:
+            planned.findings += hook_path.faults(host, wish.hook_path, planned.document)
             if is_written:
-                progress(f"writing {one.path}")
-                put(host, one, wish, target, outcome)
-            outcome.findings += one.findings
+                progress(f"writing {planned.path}")
+                put(host, planned, wish, target, outcome)
+            outcome.findings += planned.findings
     if not outcome.specs and not findings:
         outcome.findings.append(_nothing(words, discoveries))
     return outcome
 
 
-def put(host: Host, one: SpecFile, wish: Wish, target: Target, outcome: Outcome) -> None:
+def put(host: Host, planned: SpecFile, wish: Wish, target: Target, outcome: Outcome) -> None:
     """Move aside what is in the way of a spec, and write it; a failure restores what was there and is noted.
 
     Arguments:
         host: the machine.
-        one: the spec.
+        planned: the spec.
         wish, target: as of `generate`.
         outcome: gets the path of the spec if it is written.
     """
-    if one.state == REFUSED:
+    if planned.state == REFUSED:
         return
     taken = []
     try:
-        for path in one.in_the_way:
-            taken.append(takeover.take(host, path, one.kind, one.path))
-        if output.write(host, one, wish, target):
-            outcome.written.add(one.path)
+        for path in planned.in_the_way:
+            taken.append(takeover.take(host, path, planned.kind, planned.path))
+        if output.write(host, planned, wish, target):
+            outcome.written.add(planned.path)
     except CdiError as error:
-        one.findings += error.findings
+        planned.findings += error.findings
         for record in reversed(taken):
-            one.findings += takeover.restore(host, record)
+            planned.findings += takeover.restore(host, record)
 
 
 def _nothing(words: list[str], discoveries: list[Discovery]) -> Finding:
     asked = vendors.names(words)
-    waits = [f"{one.vendor} waits for {one.waits_for}" for one in discoveries if one.waits_for]
+    waits = [f"{discovery.vendor} waits for {discovery.waits_for}" for discovery in discoveries if discovery.waits_for]
     text = f"no device was discovered; looked for: {', '.join(asked) or 'nothing'}"
     remedy = "" if vendors.AUTO in words else "load the driver's modules and install its packages, then generate again"
     return Finding("DISCOVERY_NOTHING", "; ".join([text, *waits]), remedy)

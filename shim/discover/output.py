@@ -143,45 +143,47 @@ def prepare(
     specs: list[SpecFile] = []
     for (vendor, draft), asked in zip(discovered, narrowed([draft for _, draft in discovered], wish), strict=True):
         try:
-            made = document(draft, asked) if asked else None
-            if made is not None:
-                _check_length(made["kind"])
-                made, warnings = engine_versions.lowered(made, limit, Tree(host).node)
-                path = _path(target, made["kind"], draft.suffix)
-                data = store.encode(made, target.format)
-                specs.append(SpecFile(path, vendor, draft.suffix, made, data, findings=warnings))
+            content = document(draft, asked) if asked else None
+            if content is not None:
+                _check_length(content["kind"])
+                content, warnings = engine_versions.lowered(content, limit, Tree(host).node)
+                path = _path(target, content["kind"], draft.suffix)
+                data = store.encode(content, target.format)
+                specs.append(SpecFile(path, vendor, draft.suffix, content, data, findings=warnings))
         except CdiError as error:
             findings += error.findings
     _check_paths(specs, target)
-    for one in specs:
-        if one.path != "-":
-            _compare(host, one, [*ours, *(other.path for other in specs)], target)
+    for planned in specs:
+        if planned.path != "-":
+            _compare(host, planned, [*ours, *(other.path for other in specs)], target)
     return specs, findings
 
 
-def write(host: Host, one: SpecFile, wish: Wish, target: Target) -> bool:
+def write(host: Host, planned: SpecFile, wish: Wish, target: Target) -> bool:
     """Write a spec, where it is new or changed, and remember how it was generated.
 
     Arguments:
         host: the machine.
-        one: of `prepare`.
+        planned: of `prepare`.
         wish, target: as of `prepare`.
     Returns:
         whether its file was written.
     Raises:
         CdiError: SPEC_WRITE, DISCOVERY_STATE; the old file is as it was.
     """
-    if one.state == REFUSED:
+    if planned.state == REFUSED:
         return False
-    directory, _, name = one.path.rpartition("/")
-    is_written = one.state != UNCHANGED
+    directory, _, name = planned.path.rpartition("/")
+    is_written = planned.state != UNCHANGED
     if is_written:
         real = host.real(directory or "/")
-        with store.refusals(one.path, "written"):
+        with store.refusals(planned.path, "written"):
             make_directory(real)
-        store.put(one.data, str(real), name)
+        store.put(planned.data, str(real), name)
     if directory in map(clean, (target.directory, *target.spec_dirs)):
-        kept = Remembered(one.path, one.vendor, one.kind, one.suffix, target.format, target.engines, wish)
+        kept = Remembered(
+            planned.path, planned.vendor, planned.kind, planned.suffix, target.format, target.engines, wish
+        )
         remembered.save(host, kept)
     return is_written
 
@@ -203,10 +205,10 @@ def _path(target: Target, kind: str, suffix: str) -> str:
 
 def _check_paths(specs: list[SpecFile], target: Target) -> None:
     """Raise CdiError where two specs would be one file."""
-    paths = [one.path for one in specs]
+    paths = [planned.path for planned in specs]
     if len(set(paths)) == len(paths):
         return
-    kinds = ", ".join(f"{one.kind} of {one.vendor}" for one in specs if paths.count(one.path) > 1)
+    kinds = ", ".join(f"{planned.kind} of {planned.vendor}" for planned in specs if paths.count(planned.path) > 1)
     if target.file:
         text = f"there are {len(specs)} specs ({kinds}), and --output takes one"
         raise CdiError([Finding("DISCOVERY_WISH", text, "choose with --vendor, or name a directory with --spec-dir")])
@@ -214,39 +216,42 @@ def _check_paths(specs: list[SpecFile], target: Target) -> None:
     raise CdiError([Finding("DISCOVERY_WISH", text, "choose with --vendor, or give --class a CLASS without a vendor")])
 
 
-def _compare(host: Host, one: SpecFile, ours: list[str], target: Target) -> None:
+def _compare(host: Host, planned: SpecFile, ours: list[str], target: Target) -> None:
     """Note what is at the path of a spec, and beside it."""
-    status = host.status(one.path)
+    status = host.status(planned.path)
     if status is not None:
-        one.before = _bytes(host, one)
-        one.has_mode = stat.S_IMODE(status.st_mode) == _MODE
-    old = one.old
-    if old is not None and old["kind"] == one.kind:
-        one.losses = shrink.losses(old, one.document)
-    if one.losses and not target.may_shrink:
-        one.findings.append(shrinks(one))
+        planned.before = _bytes(host, planned)
+        planned.has_mode = stat.S_IMODE(status.st_mode) == _MODE
+    old = planned.old
+    if old is not None and old["kind"] == planned.kind:
+        planned.losses = shrink.losses(old, planned.document)
+    if planned.losses and not target.may_shrink:
+        planned.findings.append(shrinks(planned))
     spec_dirs = dict.fromkeys(map(clean, (*target.spec_dirs, target.directory)))
-    if one.path.rpartition("/")[0] not in spec_dirs:
+    if planned.path.rpartition("/")[0] not in spec_dirs:
         return  # no engine reads it there
-    one.in_the_way = conflicts.others(host, spec_dirs, one.kind, ours)
+    planned.in_the_way = conflicts.others(host, spec_dirs, planned.kind, ours)
     if not target.takes_over:
-        known = {kept.path for kept in remembered.every(host)} if one.in_the_way else set()
-        one.findings += [
-            conflicts.finding(host, path, one.kind, one.path, is_ours=path in known) for path in one.in_the_way
+        known = {kept.path for kept in remembered.every(host)} if planned.in_the_way else set()
+        planned.findings += [
+            conflicts.finding(host, path, planned.kind, planned.path, is_ours=path in known)
+            for path in planned.in_the_way
         ]
 
 
-def shrinks(one: SpecFile) -> Finding:
+def shrinks(planned: SpecFile) -> Finding:
     """SPEC_SHRINKS for what a spec would lose."""
-    shown = ", ".join(one.losses[:_SHOWN]) + (f" and {len(one.losses) - _SHOWN} more" * (len(one.losses) > _SHOWN))
-    return Finding("SPEC_SHRINKS", f"it would lose {shown}", path=one.path)
+    shown = ", ".join(planned.losses[:_SHOWN]) + (
+        f" and {len(planned.losses) - _SHOWN} more" * (len(planned.losses) > _SHOWN)
+    )
+    return Finding("SPEC_SHRINKS", f"it would lose {shown}", path=planned.path)
 
 
-def _bytes(host: Host, one: SpecFile) -> bytes | None:
+def _bytes(host: Host, planned: SpecFile) -> bytes | None:
     try:
-        return spec.read_bytes(str(host.real(one.path)))
+        return spec.read_bytes(str(host.real(planned.path)))
     except CdiError as error:
-        one.findings += [_at(finding, one.path) for finding in error.findings]
+        planned.findings += [_at(finding, planned.path) for finding in error.findings]
         return None
 
 

@@ -67,7 +67,7 @@ class Outcome:
         """The worst state of all, or NOTHING."""
         if any(finding.level == ERROR for finding in self.findings):
             return FAILED
-        states = {one.state for one in self.specs}
+        states = {refreshed.state for refreshed in self.specs}
         return next((state for state in (WAITING, STALE, WRITTEN, FRESH) if state in states), NOTHING)
 
 
@@ -95,13 +95,13 @@ def refresh(
         return outcome  # no lock either: there is nothing for which a create could wait
     with contextlib.nullcontext() if dry_run else lock.held(host):
         every = remembered.every(host)
-        found: dict[tuple[str, Wish], Discovery | None] = {}
+        discoveries: dict[tuple[str, Wish], Discovery | None] = {}
         for kept in every:
             key = (kept.vendor, kept.wish)
-            if key not in found:
+            if key not in discoveries:
                 progress(f"looking for devices of {kept.vendor}")
-                found[key] = _discovery(host, kept, outcome)
-            discovery = found[key]
+                discoveries[key] = _discovery(host, kept, outcome)
+            discovery = discoveries[key]
             if discovery is not None:
                 target = Target(
                     file=kept.path,
@@ -115,8 +115,11 @@ def refresh(
                 outcome.specs.append(done)
         if not dry_run:
             # two wishes of a vendor discover the same devices, or one of them none
-            listed = [discovery for discovery in found.values() if discovery is not None]
-            latest = {discovery.vendor: discovery for discovery in sorted(listed, key=lambda one: len(one.devices))}
+            listed = [discovery for discovery in discoveries.values() if discovery is not None]
+            latest = {
+                discovery.vendor: discovery
+                for discovery in sorted(listed, key=lambda discovery: len(discovery.devices))
+            }
             outcome.findings += inventory.update(host, set(latest), latest.values())
     return outcome
 
@@ -163,19 +166,19 @@ def _refresh(
     if not specs:
         done.state = REFUSED if findings else WAITING
         return done
-    done.spec = one = specs[0]
-    one.findings += hook_path.faults(host, kept.wish.hook_path, one.document)
-    if one.losses and not may_shrink:
+    done.spec = planned = specs[0]
+    planned.findings += hook_path.faults(host, kept.wish.hook_path, planned.document)
+    if planned.losses and not may_shrink:
         is_whole = not any(finding.level == ERROR for finding in discovery.findings)
-        is_followed = is_whole and shrink.is_followed(cast("dict[str, Any]", one.old), one.document)
-        one.findings.append(output.shrinks(one).as_warning() if is_followed else output.shrinks(one))
+        is_followed = is_whole and shrink.is_followed(cast("dict[str, Any]", planned.old), planned.document)
+        planned.findings.append(output.shrinks(planned).as_warning() if is_followed else output.shrinks(planned))
     try:
-        if not dry_run and output.write(host, one, kept.wish, target):
+        if not dry_run and output.write(host, planned, kept.wish, target):
             done.state = WRITTEN
         else:
-            done.state = {UNCHANGED: FRESH, REFUSED: REFUSED}.get(one.state, STALE)
+            done.state = {UNCHANGED: FRESH, REFUSED: REFUSED}.get(planned.state, STALE)
     except CdiError as error:
-        one.findings += error.findings
+        planned.findings += error.findings
         done.state = REFUSED
-    outcome.findings += one.findings
+    outcome.findings += planned.findings
     return done
