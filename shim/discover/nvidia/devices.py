@@ -83,7 +83,8 @@ class Builder:
                 continue
             migs = gpu.mig if gpu.mig_enabled and not gpu.error else ()
             made += [self._part(gpu, mig) for mig in migs or (None,)]
-        return made
+        counts = Counter(name for part in made if part.draft for name in part.draft.names)
+        return [self._unique(part, counts) for part in made]
 
     def inventory(self, part: Part) -> Device:
         """The device for the inventory."""
@@ -108,10 +109,21 @@ class Builder:
         try:
             return Part(gpu, mig, self._draft(part))
         except _LeftOutError as fault:
-            title = f"MIG device {names.index_of(gpu, mig)}" if mig else f"GPU {gpu.index}"
-            known = ", ".join(part.ids[1:])
-            text = f"{title}{f' ({known})' if known else ''} is left out: {fault.text}"
-            return Part(gpu, mig, finding=Finding(fault.id, text, fault.remedy))
+            return self._left_out(part, fault)
+
+    def _unique(self, part: Part, counts: Counter[str]) -> Part:
+        """The device, left out where another has a name of it: a request could mean either."""
+        shared = [name for name in part.draft.names if counts[name] > 1] if part.draft else []
+        if not shared:
+            return part
+        return self._left_out(part, _LeftOutError("DISCOVERY_DEVICE", f"another device is named {shared[0]}, too"))
+
+    def _left_out(self, part: Part, fault: _LeftOutError) -> Part:
+        gpu, mig = part.gpu, part.mig
+        title = f"MIG device {names.index_of(gpu, mig)}" if mig else f"GPU {gpu.index}"
+        known = ", ".join(part.ids[1:])
+        text = f"{title}{f' ({known})' if known else ''} is left out: {fault.text}"
+        return Part(gpu, mig, finding=Finding(fault.id, text, fault.remedy))
 
     def _draft(self, part: Part) -> DraftDevice:
         gpu, mig = part.gpu, part.mig

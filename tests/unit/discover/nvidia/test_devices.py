@@ -197,6 +197,13 @@ def test_two_gpus_of_one_node_are_both_left_out(discover: Discover) -> None:
     assert ["the same device node /dev/nvidia0" in finding.text for finding in faults(discovery)] == [True, True]
 
 
+def test_devices_that_share_a_name_are_left_out(discover: Discover) -> None:
+    third = dataclasses.replace(OTHER, index=2, minor=5, uuid="GPU-a")
+    discovery = discover((GPU, OTHER, third), *(node(f"nvidia{minor}") for minor in (0, 4, 5)))
+    assert names(discovery) == [("1", "GPU-b")]
+    assert ["another device is named GPU-a, too" in finding.text for finding in faults(discovery)] == [True, True]
+
+
 def test_chips_for_displays_are_no_devices(discover: Discover) -> None:
     display = dataclasses.replace(GPU, name="NVIDIA DGX Display")
     near = dataclasses.replace(OTHER, name="NVIDIA DGX Display 2")
