@@ -145,6 +145,7 @@ static int check_end(const char *program)
  * middle of its work would be worse than a late end.
  */
 static bool holds_interrupt;
+static bool has_locale; /* the part runs in the caller's locale */
 static const char held[] = "sigint=held";
 
 static bool is_waited_for(int number)
@@ -198,6 +199,7 @@ void python_begin(const char *launcher, const char *part)
         give_up("SHIM_BROKEN", reinstall, "%s cannot be read: %s", out.words[out.count - 1],
                 error == EINVAL ? "it is cut off" : problem(error));
     python_add(part);
+    has_locale = strcmp(part, "cli") == 0;
     holds_interrupt = strcmp(part, "cli") != 0 && is_waited_for(SIGINT);
     if (holds_interrupt && strcmp(part, "netdevices") != 0)
         python_add(held);
@@ -206,27 +208,36 @@ void python_begin(const char *launcher, const char *part)
 /*
  * Variables that must not reach Python's loader: it would obey LD_*, and it writes into GLIBC_TUNABLES, so that the
  * value could not be passed on. Their names get a prefix. So do names that have it already: then Python can remove a
- * prefix from each name that has one.
+ * prefix from each name that has one. So does LC_ALL, for which Python gets a value of ours, but for the command line.
  */
-static bool is_for_loader(const char *variable)
+static bool is_renamed(const char *variable)
 {
-    static const char *const beginnings[] = {"LD_", "GLIBC_TUNABLES=", KEEP};
-    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+    static const char *const beginnings[] = {"LD_", "GLIBC_TUNABLES=", KEEP, "LC_ALL="};
+    size_t count = sizeof beginnings / sizeof beginnings[0] - has_locale;
+    for (size_t i = 0; i < count; i++)
         if (strncmp(variable, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
     return false;
 }
+
+/*
+ * Without a locale Python reads paths and arguments as UTF-8 whatever the engine's locale is (PEP 540), and starts 0.15 ms
+ * earlier, since glibc opens no file of a locale. shim/base/execute.py removes the variable, which is the last, again.
+ */
+static char no_locale[] = "LC_ALL=C";
 
 void python_execute(void)
 {
     python_add(NULL);
     size_t environment = out.count;
     for (char **variable = environ; *variable; variable++) {
-        if (is_for_loader(*variable))
+        if (is_renamed(*variable))
             add_joined(KEEP, *variable);
         else
             python_add(*variable);
     }
+    if (!has_locale)
+        python_add(no_locale);
     python_add(NULL);
     hold_interrupt(SIG_BLOCK);
     execve(interpreter, out.words, out.words + environment);

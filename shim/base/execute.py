@@ -1,7 +1,8 @@
 """The last step: execute the low-level runtime, in the same process, with everything as the engine gave it. HOT.
 
 What Python changed in the process is put back: the environment comes from the bytes of /proc/self/environ, where the
-launcher has only renamed the LD_* variables, and signals that Python ignores by itself get their old disposition.
+launcher has only renamed some variables and added a last one (native/python.c), and signals that Python ignores by
+itself get their old disposition.
 
 Builtin modules only: shim.broken ends here, too, when other modules of ours are damaged.
 """
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import NoReturn
 
-_KEPT = b"SHIM_KEEP_"
+_KEPT, _ADDED = b"SHIM_KEEP_", b"LC_ALL=C"
 _CHUNK = 16 * 1024  # bytes: the memory for more than most environments need would cost more than the reading
 _IGNORED_BY_PYTHON = {"PIPE": _signal.SIGPIPE, "XFSZ": _signal.SIGXFSZ}
 
@@ -36,7 +37,10 @@ class Environment:
         """
         self._names: list[bytes] = []
         self._values: list[bytes] = []
-        for entry in block.split(b"\0"):
+        entries = block.split(b"\0")
+        if entries[-2:] == [_ADDED, b""]:
+            del entries[-2:]
+        for entry in entries:
             name, equals, value = entry.partition(b"=")
             if name and equals:
                 self._names.append(name.removeprefix(_KEPT))

@@ -546,6 +546,8 @@ ODD_ENVIRONMENT = [
     b"LD_LIBRARY_PATH=/opt/lib:",
     b"LD_PRELOAD=" + PRELOAD.encode(),
     b"SHIM_KEEP_LD_X=1",
+    b"LC_ALL=tr_TR",
+    b"LC_ALL=C",
     b"NO_EQUALS",
     b"GLIBC_TUNABLES=glibc.malloc.check=3:=:x",
     b"BYTES=\xff\xfe\n",
@@ -599,14 +601,16 @@ def test_the_runtime_gets_everything_as_it_was_behind_python_too(
     assert _status(seen) == {"Umask": "0157", "SigBlk": f"{0:016x}", "SigIgn": f"{mask:016x}"}
 
 
+def _renamed(*beginnings: bytes) -> list[bytes]:
+    return [b"SHIM_KEEP_" + variable if variable.startswith(beginnings) else variable for variable in ODD_ENVIRONMENT]
+
+
 def test_python_gets_the_environment_in_order_with_loader_variables_renamed(world: World) -> None:
+    """And no locale; the command line runs in the caller's."""
+    loader = (b"LD_", b"GLIBC_TUNABLES=", b"SHIM_KEEP_")
     seen = became_python(world.call("--new", "create", "x", env=ODD_ENVIRONMENT))
-    beginnings = (b"LD_", b"GLIBC_TUNABLES=", b"SHIM_KEEP_")
-    renamed = [
-        b"SHIM_KEEP_" + variable if variable.startswith(beginnings) else variable for variable in ODD_ENVIRONMENT
-    ]
-    assert seen.env == renamed
-    assert became_python(world.call("cdi", "list", env=ODD_ENVIRONMENT)).env == renamed
+    assert seen.env == [*_renamed(*loader, b"LC_ALL="), b"LC_ALL=C"]
+    assert became_python(world.call("cdi", "list", env=ODD_ENVIRONMENT)).env == _renamed(*loader)
 
 
 @pytest.mark.parametrize(
@@ -667,7 +671,7 @@ def test_long_command_lines_and_environments_pass(world: World) -> None:
     env = [b"LD_%d=%s" % (i, b"v" * 20) for i in range(5000)]
     assert len(became_runtime(world.call(*words, env=env)).argv) == len(words) + 1
     seen = became_python(world.call("create", "--device", "a/b=c", *words, env=env))
-    assert (len(seen.argv), len(seen.env)) == (len(words) + 17, len(env))
+    assert (len(seen.argv), len(seen.env)) == (len(words) + 17, len(env) + 1)
 
 
 @pytest.mark.parametrize("name", ["shim", "shim-crun"])
