@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from shim.discover.output import SpecFile
 
+_STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+_NO_FILES = ("/dev/", "/proc/", "/sys/")  # what lies there is never replaced
+
 
 @click.command()
 @wish_options
@@ -93,6 +96,10 @@ def command(
       shim cdi generate --vendor amd --for podman=4.9.3
       shim cdi generate --vendor nvidia --output - --format json
     """
+    if file in _STANDARD_OUTPUT:
+        file = "-"
+    if absolute(file).startswith(_NO_FILES):
+        raise click.UsageError(f"--output {file}: no file can be kept there; - is standard output")
     if file and spec_dir:
         raise click.UsageError("--output names a file and --spec-dir a directory: give one of them")
     if file == "-" and (dry_run or form != "table"):

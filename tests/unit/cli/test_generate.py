@@ -74,9 +74,10 @@ def test_the_report_is_json_too(shim_cdi: Any) -> None:
     }
 
 
+@pytest.mark.parametrize("output", ["-", "/dev/stdout"])
 @pytest.mark.parametrize(("words", "read"), [((), yaml.safe_load), (("--format", "json"), json.loads)])
-def test_a_spec_is_printed(shim_cdi: Any, trusted_path: Path, words: tuple[str, ...], read: Any) -> None:
-    done = shim_cdi("--output", "-", *words)
+def test_a_spec_is_printed(shim_cdi: Any, trusted_path: Path, words: tuple[str, ...], read: Any, output: str) -> None:
+    done = shim_cdi("--output", output, *words)
     assert read(done.stdout)["kind"] == "acme.example/gpu"
     assert not Path(f"{trusted_path}{SPEC}").exists()
 
@@ -163,6 +164,8 @@ def test_engines_are_offered_by_the_shells() -> None:
     ("words", "text"),
     [
         (("--output", "x", "--spec-dir", "y"), "--output names a file and --spec-dir a directory"),
+        (("--output", "/dev/null"), "--output /dev/null: no file can be kept there"),
+        (("--output", "/sys/x.yaml"), "--output /sys/x.yaml: no file can be kept there"),
         (("--output", "-", "--dry-run"), "--output - prints the spec"),
         (("--output", "-", "-o", "json"), "--output - prints the spec"),
         (("--output", "x.yaml", "--format", "json"), "x.yaml is the name of a yaml file"),
