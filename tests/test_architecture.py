@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "create": {"base", "broken", "cdi", "config", "host", "hooks.core"},
     "engines": {"base", "cdi", "config", "create.record_files", "create.record_reader", "hooks.core", "host"},
     "discover": {"base", "cdi", "config", "hooks.core", "host"},
-    "cli": {"base", "cdi", "config", "create", "discover", "engines", "host", "hooks.core"},
+    "gate": {"base", "cdi", "host"},
+    "cli": {"base", "cdi", "config", "create", "discover", "engines", "gate", "host", "hooks.core"},
 }
 ALWAYS = {""}  # shim itself: the version
 

@@ -39,6 +39,7 @@ FAMILIES: dict[str, Callable[[Case], bool]] = {
     "generate-intel": lambda given: "tree" in given and {*given["argv"]} <= _INTEL_WORDS,
     "generate-amd": lambda given: "tree" in given and given["argv"][:1] in (["cdi"], ["gpu"], ["gpu-tracker"]),
     "generate-nvidia": lambda given: "root" in given and "argv" in given,
+    "gate": lambda given: "grants" in given and ("request" in given or "raw" in given),
 }
 _NOBODY = 65534
 _SHOWN = 5  # failed cases of a file that are told unless all are asked for
@@ -102,7 +103,7 @@ def read_cases(file: Path) -> list[Case]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
         return []
-    cases = content.get("cases") if isinstance(content, dict) else None
+    cases = content.get("cases") if isinstance(content, dict) else content
     if not isinstance(cases, list):
         return []
     every = [_with_input(case) for case in cases if isinstance(case, dict) and "id" in case]
@@ -115,8 +116,8 @@ def read_cases(file: Path) -> list[Case]:
 
 
 def _with_input(case: Case) -> Case:
-    """A case of a generator has its input beside the result, not in a member of its own."""
-    if "argv" not in case or "input" in case:
+    """A case of a generator or of the gate has its input beside the result, not in a member of its own."""
+    if "input" in case or not {"argv", "grants"} & set(case):
         return case
     given = {name: value for name, value in case.items() if name not in {"id", "expect"}}
     return {"id": case["id"], "input": given, "expect": case.get("expect")}

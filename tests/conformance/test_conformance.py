@@ -44,10 +44,10 @@ def test_a_file_of_another_name_is_recognised_by_its_cases(family: str) -> None:
 def test_a_file_that_holds_no_vectors_is_named_and_not_run(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "list.json").write_text("[1]")
-    write(tmp_path, "gate.json", {"id": "g", "input": {"path": "/v1"}, "expect": {}})
+    write(tmp_path, "other.json", {"id": "g", "input": {"path": "/v1"}, "expect": {}})
     assert run(tmp_path) == (
         0,
-        [f"{name}.json: unknown vector file, not run" for name in ("broken", "gate", "list")]
+        [f"{name}.json: unknown vector file, not run" for name in ("broken", "list", "other")]
         + ["0 deviations", "0 passed, 0 failed"],
     )
 
