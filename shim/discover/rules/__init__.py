@@ -21,7 +21,7 @@ from shim.host.tree import Tree
 
 if TYPE_CHECKING:
     from shim.discover.model import Wish
-    from shim.discover.rules.reader import Additions, Rule
+    from shim.discover.rules.model import Additions, Rule
     from shim.host.host import Host
 
 VENDOR = "rules"

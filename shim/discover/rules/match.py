@@ -27,7 +27,7 @@ from shim.host.tree import natural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shim.discover.rules.reader import Rule
+    from shim.discover.rules.model import Rule
     from shim.host.tree import Tree
 
 FIELD = re.compile(r"\{\{|\}\}|\{(name|number|index|path|attr|link|alias)(?::([^{}]+))?\}")
