@@ -39,16 +39,18 @@ def losses(old: Json, new: Json) -> list[str]:
 def is_followed(old: Json, new: Json) -> bool:
     """Whether what is lost are devices which the host no longer has, and nothing else.
 
-    A device that is there under fewer names was discovered in part only. One of whose nodes no device of the new
-    document has any more is gone, and where one set of nodes has as many names as before they are new names: as MIG
-    instances are after a GPU was divided anew.
+    A device that is there under fewer names was discovered in part only. One of which all names are gone is gone, as
+    a MIG instance is after a GPU was divided anew, or the GPU itself when it is divided; and where the same nodes have
+    as many names as before, they are those of another instance.
     """
     if _lost_parts(old, new) or ALL in _lost_names(old, new):
         return False
-    after, served = _by_nodes(new), set(_every_node(new))
-    return all(
-        set(nodes) - served or len(after.get(nodes, ())) >= len(names) for nodes, names in _by_nodes(old).items()
-    )
+    now, after = _by_nodes(new), _devices(new)
+    for nodes, names in _by_nodes(old).items():
+        kept = [name for name in names if name in after]
+        if len(now[nodes]) < len(names) if nodes in now else 0 < len(kept) < len(names):
+            return False
+    return True
 
 
 def _lost_names(old: Json, new: Json) -> list[str]:

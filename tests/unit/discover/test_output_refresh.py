@@ -233,6 +233,13 @@ GPU, A, B = "/dev/gpu0", "/dev/caps/1", "/dev/caps/2"
         pytest.param(document(x=(GPU, A)), document(y=(GPU, A)), True, id="the same instance has another id"),
         pytest.param(document(x=(GPU, A), a=(GPU, A)), document(a=(GPU, A)), False, id="a name of it is gone"),
         pytest.param(document(a=(GPU, A)), document(a=(GPU,)), False, id="a node of it is gone"),
+        pytest.param(document(a=(GPU,), b=(GPU,)), document(m=(GPU, A)), True, id="a GPU is divided"),
+        pytest.param(
+            document(a=("/dev/dri/card0",), b=("/dev/dri/card0",)),
+            document(a=("/dev/dri/card1",)),
+            False,
+            id="a node was renumbered and a name is gone",
+        ),
         pytest.param(
             document(a=("/dev/dri/card0",)), document(a=("/dev/dri/card1",)), True, id="a node was renumbered"
         ),
