@@ -39,6 +39,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "SPEC_TAKEN": (ERROR, "--takeover moves the other file aside; --class gives the spec another kind"),
     "SPEC_SHRINKS": (ERROR, "check that the driver is whole; --allow-shrink writes the spec all the same"),
     "SPEC_LOWERED": (ERROR, "name an engine that reads a later version of CDI with --for, or leave it out"),
+    "SPEC_TOO_NEW": (ERROR, "`shim cdi transform version --for ENGINE=VERSION FILE` lowers it"),
     "DISCOVERY_NOTHING": (
         ERROR,
         "load the driver's modules and install its packages; `--vendor NAME` reports what is missing of a vendor",
@@ -60,6 +61,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "check that the driver is loaded, and write the spec anew, best without numbers: they change at a reboot",
     ),
     "DEVNUM_STALE": (WARNING, "write the spec anew: the driver was loaded again since it was generated"),
+    "NODE_OWNER": (WARNING, "write the spec anew, or take owner and mode out of it: they come from the host then"),
     "REQUEST_ORIGIN": (ERROR, "ask with --device, which only the client or the administrator can write"),
     "REQUEST_IGNORED": (WARNING, "ask with --device, which only the client or the administrator can write"),
     "REQUEST_LIMIT": (ERROR, "ask for fewer devices; a name such as KIND=all may stand for many"),

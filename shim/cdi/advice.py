@@ -45,9 +45,10 @@ def warnings(data: bytes, path: str = "", more: Rules | None = None) -> list[Fin
 
 def _warnings(document: Json) -> Iterator[tuple[str, Path, str]]:
     """(id, way to the field, text) of each warning."""
-    _, klass = split_kind(document["kind"])
-    if len(klass) == 1:
-        yield "KIND_SHORT", ("kind",), f"the class {quoted(klass)} has one letter, which CDI 1.1.0 in engines panics on"
+    for what, name in zip(("vendor", "class"), split_kind(document["kind"]), strict=True):
+        if len(name) == 1:
+            text = f"the {what} {quoted(name)} has one letter, which CDI 1.1.0 in engines panics on"
+            yield "KIND_SHORT", ("kind",), text
     yield from _mounts(document["containerEdits"], ("containerEdits",))
     for index, device in enumerate(document["devices"]):
         yield from _mounts(device["containerEdits"], ("devices", index, "containerEdits"))

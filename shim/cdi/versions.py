@@ -42,6 +42,11 @@ def known(version: str) -> bool:
     return version.removeprefix("v") in _RANK
 
 
+def rank(version: str) -> int:
+    """The position of a known version, or of one with a leading `v`, among all: the higher the newer."""
+    return _RANK[version.removeprefix("v")]
+
+
 def needs(document: Mapping[str, Any]) -> tuple[str, str]:
     """The lowest version that has all features of a document, and the field path of a feature that asks for it.
 
@@ -52,7 +57,7 @@ def needs(document: Mapping[str, Any]) -> tuple[str, str]:
         (version, field path); the path is "" when the document uses nothing newer than LOWEST.
     """
     version, reason = LOWEST, ""
-    for needed, where in _features(document):
+    for needed, where in features(document):
         if _RANK[needed] > _RANK[version]:
             version, reason = needed, where
     return version, reason
@@ -77,8 +82,8 @@ def check(document: Mapping[str, Any]) -> None:
         raise BadVersion("version-too-low", text, f"write cdiVersion {needed} or newer", needed)
 
 
-def _features(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(version, field path) of every feature of the document that is newer than LOWEST."""
+def features(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(version, field path) of every feature of the document that is newer than LOWEST; arguments as of `needs`."""
     if "." in (document.get("kind") or "").partition("/")[2]:
         yield "0.6.0", "the dot in the class of kind"
     if document.get("annotations"):

@@ -26,6 +26,7 @@ from shim.cli import (
     refresh,
     runtime,
     system,
+    validate,
     version,
 )
 from shim.cli.output import show_findings
@@ -51,6 +52,7 @@ def shim() -> None:
 completion.WithVerbs.devices = staticmethod(cdi.complete_devices)
 cdi.cdi.add_command(generate.command, "generate")
 cdi.cdi.add_command(refresh.command, "refresh")
+cdi.cdi.add_command(validate.command, "validate")
 shim.add_command(cdi.cdi)
 shim.add_command(completion.completion)
 shim.add_command(config.config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shim.base.findings import ERROR, CdiError, Finding
+from shim.base.findings import ERROR, Finding
 from shim.base.nearest import nearest
 from shim.cdi import DEFAULT_DIRS, compare, directories, edits, plan, spec
 from shim.cdi.directories import OK
@@ -21,7 +20,6 @@ from shim.cli.output import (
     form_option,
     format_option,
     in_full,
-    in_order,
     show_diff,
     show_document,
     show_findings,
@@ -186,48 +184,6 @@ def diff_specs(old: str, new: str, form: str) -> None:
 
 
 @cdi.command()
-@click.argument("paths", nargs=-1, required=True, metavar="FILE…|DIR…|-", shell_complete=completion.files)
-@format_option
-def validate(paths: tuple[str, ...], form: str) -> None:
-    """Check spec files, all faults of a file at once, each with its line.
-
-    What the CDI specification permits and a create refuses on every host is an error as well.
-
-    A directory is checked as the runtime reads it: every spec in it, and conflicts between them. In a directory of the
-    configuration owner and mode count as well, as in a create. `-` is standard input.
-
-    \b
-    Examples:
-      shim cdi validate /etc/cdi
-      shim cdi validate vendor.yaml other.json
-      generate-spec | shim cdi validate -
-    """
-    checked: dict[str, list[Finding]] = {}
-    counting = _configured()
-    for path in paths:
-        if path == "-":
-            checked["-"] = spec_check.text(sys.stdin.buffer.read(), "-")
-        elif Path(path).is_dir():
-            specs = spec_check.directory(path, counting)
-            checked.update(specs)
-            if not specs and form == "table":
-                click.echo(f"{path}: no file in it is named like a spec (*.yaml, *.json)", err=True)
-        else:
-            checked[path] = spec_check.file(path, counting)
-    findings = [finding for of_file in checked.values() for finding in of_file]
-    if form != "table":
-        show_document(
-            {path: [finding.to_json() for finding in in_order(of_file)] for path, of_file in checked.items()}, form
-        )
-    else:
-        for path, of_file in checked.items():
-            if not any(finding.level == ERROR or finding.id == "SPEC_NAME" for finding in of_file):
-                click.echo(f"{path}: valid")
-        show_findings(findings)
-    sys.exit(_status(findings))
-
-
-@cdi.command()
 @click.argument("config", metavar="CONFIG|BUNDLE|-", shell_complete=completion.files)
 @click.argument("devices", nargs=-1, required=True, metavar="NAME…", shell_complete=complete_devices)
 @spec_dir_option
@@ -311,14 +267,6 @@ def _matching(wanted: Iterable[str], available: Served) -> list[str]:
         matches = [name for name in available.devices() if fnmatchcase(name, word)] if _PATTERN & set(word) else []
         names.extend(name for name in matches or [word] if name not in names)
     return names
-
-
-def _configured() -> set[str]:
-    """The directories of the configuration, without links; an empty set when it cannot be read."""
-    try:
-        return {os.path.realpath(path) for path in open_dirs(()).dirs}
-    except CdiError:
-        return set()
 
 
 def _all_findings(available: Served) -> list[Finding]:

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from click.shell_completion import CompletionItem
 
 from shim.base.findings import ERROR
 from shim.cli import completion
 from shim.cli.files import diff
 from shim.cli.output import form_option, in_full, show_diff, show_document, show_findings
 from shim.cli.progress import shown
-from shim.cli.wish_options import absolute, repeatable, wish, wish_options
+from shim.cli.wish_options import absolute, complete_engines, repeatable, wish, wish_options
 from shim.discover import generate, vendors
-from shim.discover.engine_versions import TABLE as ENGINES
 from shim.discover.output import DIRECTORY, REFUSED, UNCHANGED, Target
 from shim.engines import sources
 from shim.host.host import Host
@@ -59,7 +57,7 @@ _NO_FILES = ("/dev/", "/proc/", "/sys/")  # what lies there is never replaced
     "engines",
     "ENGINE=VERSION",
     "Write what this engine can read: podman, docker, containerd, cri-o or buildah.",
-    lambda _context, _parameter, word: [CompletionItem(f"{name}=") for name in ENGINES if name.startswith(word)],
+    complete_engines,
 )
 @click.option("--allow-shrink", is_flag=True, help="Replace a spec that has more devices, nodes or libraries.")
 @click.option(

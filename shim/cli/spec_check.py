@@ -14,17 +14,24 @@ from shim.create import static_rules
 from shim.host.trust import Trust
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shim.cdi.advice import Rules
     from shim.cdi.types import Served
 
+    Check = Callable[[bytes, str], list[Finding]]
 
-def file(path: str, counting: set[str]) -> list[Finding]:
+
+def file(path: str, counting: set[str], check: Check) -> list[Finding]:
     """Faults of a file.
 
     Arguments:
+        path: of the file.
         counting: directories in which a file counts only where it is trusted.
+        check: of its text: `text`, or with more rules.
     """
     try:
-        findings = [*misnamed(path), *text(spec.read_bytes(path), path)]
+        findings = [*misnamed(path), *check(spec.read_bytes(path), path)]
     except CdiError as error:
         return error.findings
     if os.path.realpath(Path(path).parent) in counting:
@@ -51,17 +58,23 @@ def _is_named(name: str) -> bool:
     return name.endswith((".json", ".yaml"))
 
 
-def text(data: bytes, path: str) -> list[Finding]:
-    """Faults of a spec's text, or else warnings about it and what a create refuses of it."""
+def text(data: bytes, path: str, rules: Rules = static_rules.objections) -> list[Finding]:
+    """Faults of a spec's text, or else warnings about it and what a create refuses of it.
+
+    Arguments:
+        data: the text.
+        path: of the file.
+        rules: for a text without faults.
+    """
     faults = spec.faults(data, path)
     for finding in faults:
         if "shim cdi validate" in finding.remedy:  # the usual remedy, which is to run this check
             finding.remedy = "mend the file"
-    return faults or advice.warnings(data, path, static_rules.objections)
+    return faults or advice.warnings(data, path, rules)
 
 
-def directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
-    """Path -> findings of each file that is named like a spec, conflicts included."""
+def directory(path: str, counting: set[str], check: Check) -> dict[str, list[Finding]]:
+    """Path -> findings of each file that is named like a spec, conflicts included. Arguments: as of `file`."""
     checked: dict[str, list[Finding]] = {}
     try:
         entries = sorted(Path(path).iterdir())
@@ -70,7 +83,7 @@ def directory(path: str, counting: set[str]) -> dict[str, list[Finding]]:
         return {path: [Finding("SPEC_DIR_UNREADABLE", text, remedies.to_read(error), path=path)]}
     for entry in entries:
         if _looks_like_spec(entry.name) and not entry.is_dir():
-            checked[str(entry)] = file(str(entry), counting)
+            checked[str(entry)] = file(str(entry), counting, check)
     for finding in conflicts(directories.read((path,)), each=True):
         checked.setdefault(finding.path, []).append(finding)
     return checked

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from shim.cli import completion
 from shim.discover import hook_path, vendors
 from shim.discover.document import HOOKS
+from shim.discover.engine_versions import TABLE as ENGINES
 from shim.discover.model import Wish
 from shim.engines import launcher
 
@@ -37,6 +38,13 @@ def repeatable(
         complete: what shells offer.
     """
     return click.option(name, variable, multiple=True, metavar=metavar, shell_complete=complete, help=text)
+
+
+def complete_engines(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """The engines of --for, for shells."""
+    return [CompletionItem(f"{name}=") for name in ENGINES if name.startswith(incomplete)]
 
 
 def absolute(path: str) -> str:

@@ -66,7 +66,6 @@ TABLE: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
 }
 _ALIASES = {"crio": "cri-o", "dockerd": "docker", "moby": "docker"}
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*)(?:[-+~ ].*)?", re.ASCII)
-_RANK = {version: rank for rank, version in enumerate(versions.KNOWN)}
 
 
 def highest(word: str) -> str:
@@ -96,7 +95,7 @@ def highest(word: str) -> str:
 
 def limit(words: Iterable[str]) -> str:
     """The version that all of these engines read, "" for no engine. Raises as `highest`."""
-    return min((highest(word) for word in words), key=_RANK.__getitem__, default="")
+    return min((highest(word) for word in words), key=versions.rank, default="")
 
 
 def lowered(document: Json, highest: str, node: Callable[[str], Node | None]) -> tuple[Json, list[Finding]]:
@@ -111,12 +110,12 @@ def lowered(document: Json, highest: str, node: Callable[[str], Node | None]) ->
     Raises:
         CdiError: SPEC_LOWERED where it cannot be done; DISCOVERY_NAME where a new name is taken.
     """
-    if not highest or _RANK[versions.minimum(document)] <= _RANK[highest]:
+    if not highest or versions.rank(versions.minimum(document)) <= versions.rank(highest):
         return document, []
     lower = copy.deepcopy(document)
-    lost = list(_lower(lower, _RANK[highest], node))
+    lost = list(_lower(lower, versions.rank(highest), node))
     needed, field = versions.needs(lower)
-    if _RANK[needed] > _RANK[highest]:
+    if versions.rank(needed) > versions.rank(highest):
         text = f"{lower['kind']} cannot be written for {highest}: {field} needs {needed}"
         remedy = "choose another class with --class, or an engine that reads a later version of CDI"
         raise CdiError([Finding("SPEC_LOWERED", text, remedy)])
@@ -126,10 +125,10 @@ def lowered(document: Json, highest: str, node: Callable[[str], Node | None]) ->
 
 def _lower(document: Json, highest: int, node: Callable[[str], Node | None]) -> Iterator[str]:
     """Take the members out that are newer than a version, by its rank; what a container loses by that."""
-    if highest < _RANK["0.6.0"]:
+    if highest < versions.rank("0.6.0"):
         for holder in (document, *document["devices"]):
             holder.pop("annotations", None)  # a container gets nothing of them
-    if highest < _RANK["0.5.0"]:
+    if highest < versions.rank("0.5.0"):
         _rename(document)
     for edits in (document.get("containerEdits", {}), *(device["containerEdits"] for device in document["devices"])):
         yield from _lower_edits(edits, highest, node)
@@ -141,21 +140,21 @@ def _lower(document: Json, highest: int, node: Callable[[str], Node | None]) -> 
 
 
 def _lower_edits(edits: Json, highest: int, node: Callable[[str], Node | None]) -> Iterator[str]:
-    if highest < _RANK["0.7.0"] and edits.pop("additionalGids", None):
+    if highest < versions.rank("0.7.0") and edits.pop("additionalGids", None):
         yield (
             "without additionalGids, which need 0.7.0, a process that is not root may use the restricted device nodes "
             "only if it is given their group, by --group-add for instance"
         )
-    if highest < _RANK["1.1.0"] and edits.pop("netDevices", None):
+    if highest < versions.rank("1.1.0") and edits.pop("netDevices", None):
         yield "without netDevices, which need 1.1.0, the network interfaces stay on the host"
-    if highest < _RANK["0.5.0"]:
+    if highest < versions.rank("0.5.0"):
         for entry in edits.get("deviceNodes", ()):
             there = node(entry["hostPath"]) if "hostPath" in entry else None
             if there:
                 entry.update({"type": there[0], "major": there[1], "minor": there[2]})
                 del entry["hostPath"]
                 yield "numbers of device nodes stand in for hostPath, which needs 0.5.0: they may change at a reboot"
-    if highest < _RANK["0.4.0"]:
+    if highest < versions.rank("0.4.0"):
         for mount in edits.get("mounts", ()):
             mount.pop("type", None)  # the options say what it is
 
