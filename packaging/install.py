@@ -279,8 +279,8 @@ def uninstall(target: Target, *, force: bool = False) -> None:
     used = [] if force else users(target)
     if used:
         how = (
-            "take it out of engines first (`shim runtime remove`), remove the specs, and let containers end, "
-            "or say FORCE=1"
+            "take it out of engines first (`shim runtime remove`), undo what wrote specs (`shim device setup --undo`), "
+            "and let containers end, or say FORCE=1"
         )
         fail(f"it is needed; {how}:\n  " + "\n  ".join(used))
     disable_units(target)
@@ -336,6 +336,7 @@ def users(target: Target) -> list[str]:
         report = json.loads(done.stdout)
         mentions = [*report["lines"], *report.get("specs", ())]
         lines = [f"{line['path']}:{line['line']}: {line['text']}" for line in mentions]
+        lines += [f"{file['path']} was moved aside, to {file['kept']}" for file in report.get("movedAside", ())]
         containers = [
             f"{container['engine']} container {container['id']} ({container['evidence']})"
             for container in report["containers"]

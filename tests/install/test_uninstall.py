@@ -127,6 +127,22 @@ def test_everything_goes_and_nothing_else(machine: Machine) -> None:
     machine.run("rm", "-r", "/usr/local/lib/shim", "/usr/local/bin/shim-mine").ok()
 
 
+def test_it_refuses_while_a_file_of_another_generator_is_moved_aside(installed: Machine) -> None:
+    """Only shim knows where it is, and how its units were."""
+    record = {"format": 1, "path": "/etc/cdi/other.yaml", "kind": "a.b/c", "target": "/x", "is_new": True}
+    _write(installed, "/var/lib/shim/takeover/other.yaml-0.json", json.dumps({**record, "kept": "/kept", "units": []}))
+    try:
+        report = json.loads(installed.run("/usr/local/bin/shim", "runtime", "in-use", "-o", "json").out)
+        assert report["movedAside"] == [{"path": "/etc/cdi/other.yaml", "kept": "/kept"}]
+        refused = installed.place("uninstall")
+        assert refused.status == 1
+        assert "shim device setup --undo" in refused.err
+        assert "\n  /etc/cdi/other.yaml was moved aside, to /kept" in refused.err
+    finally:
+        installed.run("rm", "-r", "/var/lib/shim").ok()
+    installed.place("uninstall").ok()
+
+
 def test_units_that_were_enabled_are_disabled(installed: Machine) -> None:
     links = "/etc/systemd/system/multi-user.target.wants"
     installed.run("systemctl", "enable", "shim-cdi-refresh.service", "shim-cdi-refresh.path").ok()
