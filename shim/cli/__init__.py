@@ -25,6 +25,7 @@ from shim.cli import (
     hook,
     refresh,
     runtime,
+    spec_diff,
     system,
     validate,
     version,
@@ -52,6 +53,7 @@ def shim() -> None:
 completion.WithVerbs.devices = staticmethod(cdi.complete_devices)
 cdi.cdi.add_command(generate.command, "generate")
 cdi.cdi.add_command(refresh.command, "refresh")
+cdi.cdi.add_command(spec_diff.command, "diff")
 cdi.cdi.add_command(validate.command, "validate")
 shim.add_command(cdi.cdi)
 shim.add_command(completion.completion)

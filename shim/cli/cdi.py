@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from shim.base.findings import ERROR, Finding
 from shim.base.nearest import nearest
-from shim.cdi import DEFAULT_DIRS, compare, directories, edits, plan, spec
+from shim.cdi import DEFAULT_DIRS, directories, edits, plan
 from shim.cdi.directories import OK
 from shim.cli import completion, describe, spec_check
 from shim.cli.files import diff, read_config, replace
 from shim.cli.output import (
     as_text,
     form_option,
-    format_option,
     in_full,
     show_diff,
     show_document,
@@ -33,7 +31,6 @@ from shim.create.world import World
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from shim.cdi.directories import Directories
     from shim.cdi.types import Served
 
 _PATTERN = frozenset("*?[")
@@ -96,7 +93,7 @@ def list_devices(kinds: tuple[str, ...], spec_dirs: tuple[str, ...], verbose: bo
         raise click.UsageError("-v and -o name exclude each other: names alone say no more of a device")
     available = open_dirs(spec_dirs)
     misnamed = [finding for path, state in available.searched if state == OK for finding in spec_check.misnamed(path)]
-    findings = [*_all_findings(available), *misnamed, *_unknown_kinds(kinds, available)]
+    findings = [*all_findings(available), *misnamed, *_unknown_kinds(kinds, available)]
     names = [name for name in available.devices() if _is_of(name, kinds)]
     if form == "name":
         for name in names:
@@ -151,38 +148,6 @@ def show(devices: tuple[str, ...], spec_dirs: tuple[str, ...], form: str) -> Non
         show_document({"devices": shown}, form)
 
 
-@cdi.command("diff")
-@click.argument("old", metavar="A", shell_complete=completion.files)
-@click.argument("new", metavar="B", shell_complete=completion.files)
-@format_option
-def diff_specs(old: str, new: str, form: str) -> None:
-    """Compare specs: which devices appear, disappear or change, edit by edit. A and B are files, directories or `-`.
-
-    Only what a container would get is compared: file names, order of keys, YAML or JSON make no difference. The exit
-    status is 0 when there is no difference and 1 when there is one, or when a file cannot be read.
-
-    \b
-    Examples:
-      shim cdi diff /etc/cdi/nvidia.yaml new.yaml
-      shim cdi diff -o json /etc/cdi /var/run/cdi
-    """
-    before, after = _specs(old), _specs(new)
-    changes = compare.compare(before, after)
-    if form != "table":
-        show_document({"changes": [change.to_json() for change in changes]}, form)
-    else:
-        for change in changes:
-            click.echo(in_full(f"{change.state} {change.name}"))
-            for sign, edits_of in (("-", change.removed), ("+", change.added)):
-                for kind, text in describe.edits(edits_of):
-                    click.echo(in_full(f"  {sign} {kind} {text}"))
-            for kind in change.reordered:
-                click.echo(f"  ~ {kind} in another order")
-    findings = [*_all_findings(before), *_all_findings(after)]
-    show_findings(findings)
-    sys.exit(1 if changes else _status(findings))
-
-
 @cdi.command()
 @click.argument("config", metavar="CONFIG|BUNDLE|-", shell_complete=completion.files)
 @click.argument("devices", nargs=-1, required=True, metavar="NAME…", shell_complete=complete_devices)
@@ -229,15 +194,6 @@ def inject(
         click.echo(text, nl=False)
 
 
-def _specs(name: str) -> Directories:
-    """The specs of a directory, of a file with any ending, or of standard input."""
-    if Path(name).is_dir():
-        return directories.read([name])
-    served = directories.Directories([name])
-    served.add([spec.parse(sys.stdin.buffer.read(), "-") if name == "-" else spec.read(name)])
-    return served
-
-
 def _by_spec(shown: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for device in shown:
@@ -269,7 +225,8 @@ def _matching(wanted: Iterable[str], available: Served) -> list[str]:
     return names
 
 
-def _all_findings(available: Served) -> list[Finding]:
+def all_findings(available: Served) -> list[Finding]:
+    """What is wrong with specs and directories, a conflict once."""
     others = [
         finding for findings in available.findings.values() for finding in findings if finding.id != "SPEC_CONFLICT"
     ]

@@ -18,7 +18,7 @@ from shim.discover import hook_path, inventory, lock, output, remembered, shrink
 from shim.discover.output import REFUSED, UNCHANGED, SpecFile, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Literal
 
     from shim.discover.model import Discovery, Wish
@@ -75,6 +75,7 @@ def refresh(
     host: Host,
     spec_dirs: Iterable[str],
     *,
+    only: Collection[str] | None = None,
     may_shrink: bool = False,
     dry_run: bool = False,
     progress: Callable[[str], object] = lambda _: None,
@@ -84,6 +85,7 @@ def refresh(
     Arguments:
         host: the machine.
         spec_dirs: the directories in which specs are read.
+        only: paths of the specs that are meant; by default all.
         may_shrink: whether a spec may lose what the host still has.
         dry_run: whether nothing is written.
         progress: is called with what is being done.
@@ -97,6 +99,8 @@ def refresh(
         every = remembered.every(host)
         discoveries: dict[tuple[str, Wish], Discovery | None] = {}
         for kept in every:
+            if only is not None and kept.path not in only:
+                continue
             key = (kept.vendor, kept.wish)
             if key not in discoveries:
                 progress(f"looking for devices of {kept.vendor}")
