@@ -11,6 +11,7 @@ engines; of `shim.create` it may import `record_files` and `record_reader`, whic
     launcher      whether the launcher may be run as root; the link to the low-level runtime
     configure     the recipe of configure
     remove        the recipe of remove
+    replaced      entries of a vendor's runtimes that go when shim takes their place
     refusals      what stops both before anything is written
     undo_records  the changes of configure, with the former bytes
     transaction   files that are written together, and restored

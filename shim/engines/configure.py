@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shim.base.findings import ERROR, CdiError, Finding
-from shim.engines import launcher, lost_requests, refusals, table, transaction, undo_records, vendors, verify
+from shim.engines import launcher, lost_requests, refusals, replaced, table, transaction, undo_records, vendors, verify
 from shim.engines.launcher import Choice
-from shim.engines.model import Location, NewRuntime
+from shim.engines.model import Drop, Location, NewRuntime, Put
 from shim.engines.texts import editing
 from shim.host import abilities, identity
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from shim.engines.model import Edit, Registry
     from shim.engines.undo_records import Record
     from shim.host.host import Host
+
+
+# By which the engines' own CDI support is switched on, and gets directories
+_CDI_KEYS = {"enable_cdi", "cdi", "cdi_spec_dirs", "cdi-spec-dirs"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Options:
         default: make it the engine's default runtime.
         cdi: switch on the engine's own CDI support.
         hook: register a precreate hook instead of a runtime.
+        replaces: runtimes of a vendor whose entries go.
         dry_run: determine what would change, and write nothing.
     """
 
@@ -55,6 +60,7 @@ class Options:
     cdi: bool = False
     hook: bool = False
     dry_run: bool = False
+    replaces: tuple[str, ...] = ()
 
 
 @dataclass
@@ -111,13 +117,22 @@ def configure(host: Host, engine: Engine, options: Options) -> Outcome:
         launcher.check(host, choice.path)
     new = NewRuntime(options.name, choice.path, options.default, options.cdi, choice.low_level)
     edits = (engine.hook_edits if options.hook else engine.edits)(base, location, registry, new)
+    edits += replaced.edits(base, engine, location, registry, options.replaces)
     before = {edit.path: base.read(edit.path) for edit in edits}
     contents: dict[str, bytes | None] = {**restored, **editing.apply(edits, before)}
     later = host.with_files(contents, {choice.link: choice.low_level} if choice.link else None)
     after, present = engine.read(later, location), engine.read(host, location)
     running = table.under_launchers(host)
     outcome = _outcome(host, location, contents, choice)
-    refusals.check_result(base, engine, location, [(registry, after)], outcome.after, None if options.hook else new)
+    refusals.check_result(
+        base,
+        engine,
+        location,
+        [(registry, after)],
+        outcome.after,
+        None if options.hook else new,
+        may_lose=options.replaces,
+    )
     refusals.check_link(host, choice, running)
     refusals.check_entry(host, engine, [present.runtimes.get(new.name), after.runtimes.get(new.name)], running)
     files = [_file(path, edits, old, contents[path]) for path, old in before.items()]
@@ -132,6 +147,33 @@ def configure(host: Host, engine: Engine, options: Options) -> Outcome:
         outcome.lost = lost_requests.compare(base, engine.containers(base), registry, ways)
         outcome.findings += [lost.finding(vendors.program(registry)) for lost in outcome.lost]
     return outcome
+
+
+def options_of(host: Host, engine: Engine, location: Location, name: str) -> Options | None:
+    """The options by which a runtime is registered now, as far as its record has them; None where it has no record.
+
+    Arguments:
+        host, engine, location: the machine, the engine, and where its configuration is.
+        name: of the runtime.
+    Raises:
+        CdiError: CONFIG_BACKUP; what reading the configuration raises.
+    """
+    record = undo_records.find(host, location.engine, location.config, name)
+    runtime = engine.read(host, location).runtimes.get(name)
+    if not record or not record.is_registered or not runtime:
+        return None
+    steps = [step for file in record.files for edit in file.edits for step in edit.steps]
+    gone = dict.fromkeys(step.keys[-1] for step in steps if isinstance(step, Drop))
+    cdi = any(step.keys[-1] in _CDI_KEYS for step in steps if isinstance(step, Put))
+    return Options(
+        name,
+        runtime.path,
+        fixed=True,
+        low_level=record.low_level if record.link else "",
+        default=record.as_default,
+        cdi=cdi,
+        replaces=tuple(gone),
+    )
 
 
 def _choice(host: Host, registry: Registry, options: Options, earlier: Record | None) -> Choice:

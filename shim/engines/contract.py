@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shim.engines import in_use
     from shim.engines.model import Edit, Location, NewRuntime, Registry, Runtime
     from shim.engines.running import Container
+    from shim.engines.texts.values import Keys
     from shim.host.host import Host
 
 
@@ -36,6 +37,7 @@ class Engine(ABC):
             at each call. The others keep the program with the container.
         end_containers: how people end its containers.
         usual_files: that register its runtimes, as patterns (Host.glob).
+        form: of those files, as in shim.engines.model.Edit.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Engine(ABC):
     finds_runtimes_by_name = False
     end_containers = "stop and delete them"
     usual_files: tuple[str, ...] = ()
+    form = "toml"
 
     @abstractmethod
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
@@ -79,6 +82,10 @@ class Engine(ABC):
     @abstractmethod
     def faults(self, host: Host, location: Location, registry: Registry, name: str) -> Sequence[Finding]:
         """What is wrong, or unexpected, with the runtime `name` in this configuration; `registry.findings` aside."""
+
+    def runtime_keys(self, location: Location, name: str) -> Sequence[Keys]:
+        """The keys, in any of its files, below which the entry of a runtime can be; () where no entry can go."""
+        return ()
 
     def hook_edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
         """What registers shim as an OCI hook, for the engine's usual runtime. Only where `has_hooks`.

@@ -75,7 +75,9 @@ class LostRequests:
         }
 
 
-def compare(host: Host, containers: Sequence[Container], registry: Registry, ways: str) -> list[LostRequests]:
+def compare(
+    host: Host, containers: Sequence[Container], registry: Registry, ways: str, program: str = ""
+) -> list[LostRequests]:
     """What will no longer count once containers of an engine come to shim.
 
     Arguments:
@@ -83,10 +85,11 @@ def compare(host: Host, containers: Sequence[Container], registry: Registry, way
         containers: of the engine, those that run.
         registry: the engine's present configuration.
         ways: how people ask shim under this engine, a clause.
+        program: the vendor's program that they come from; that of the default runtime when not given.
     Returns:
         an empty list where the default runtime is none of a vendor.
     """
-    program = vendors.program(registry)
+    program = program or vendors.program(registry)
     if not program:
         return []
     settings = sources.settings_or_defaults(host)

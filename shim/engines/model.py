@@ -34,6 +34,13 @@ class Add:
 
 
 @dataclass(frozen=True)
+class Drop:
+    """The key, or the whole table, goes."""
+
+    keys: Keys
+
+
+@dataclass(frozen=True)
 class Edit:
     """The changes to one file.
 
@@ -46,7 +53,7 @@ class Edit:
 
     path: str
     form: str
-    steps: tuple[Put | Add, ...] = ()
+    steps: tuple[Put | Add | Drop, ...] = ()
     head: str = ""
 
 

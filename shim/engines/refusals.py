@@ -56,6 +56,8 @@ def check_result(
     pairs: list[tuple[Registry, Registry]],
     changes: Mapping[str, bytes | None],
     new: NewRuntime | None,
+    *,
+    may_lose: Collection[str] = (),
 ) -> None:
     """Refuse a result in which the engine would lose a runtime, would not find ours, or not start.
 
@@ -64,6 +66,7 @@ def check_result(
         pairs: the configuration before and after, as we read it; as the engine reads it is added.
         changes: the new files.
         new: the runtime that is registered, None for a hook.
+        may_lose: runtimes that are meant to go.
     Raises:
         CdiError: ENGINE_CONFIG_SHAPE, RUNTIME_LOST, DROP_IN_UNUSED.
     """
@@ -78,7 +81,7 @@ def check_result(
         if before and after:
             pairs.append((before, after))
     for before, after in pairs:
-        lost = sorted(before.runtimes.keys() - after.runtimes.keys())
+        lost = sorted(before.runtimes.keys() - after.runtimes.keys() - set(may_lose))
         if lost:
             text = f"with it, {location.engine} would lose the runtime{'s' * (len(lost) > 1)} {', '.join(lost)}"
             raise CdiError([Finding("RUNTIME_LOST", text, path=path)])

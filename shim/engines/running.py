@@ -31,10 +31,12 @@ class Container:
     Attributes:
         id: its id.
         config: its config.json.
+        program: the runtime that its monitor names, "" where it names none and runs runc.
     """
 
     id: str
     config: dict[str, Any]
+    program: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -72,7 +74,8 @@ def of_shims(host: Host, is_of: Callable[[str], bool]) -> list[Container]:
         for path in host.glob(f"{tasks}/*/init.pid"):
             pid = host.text(path)
             if pid.isdecimal() and host.exists(f"/proc/{pid}"):
-                bundles.append((parent(path), parent(path).rpartition("/")[2]))
+                bundle = parent(path)
+                bundles.append((bundle, bundle.rpartition("/")[2], host.text(f"{bundle}/runtime")))
     return _readable(host, bundles)
 
 
@@ -83,14 +86,15 @@ def of_conmon(host: Host, manager: str) -> list[Container]:
         host: the machine.
         manager: what the engine writes as io.container.manager, an annotation of each container.
     """
-    monitors = [(monitor.option("-b", "--bundle"), monitor.option("-c", "--cid")) for monitor in host.daemons("conmon")]
-    containers = _readable(host, [(bundle, id) for bundle, id in monitors if bundle.startswith("/")])
+    options = (("-b", "--bundle"), ("-c", "--cid"), ("-r", "--runtime"))
+    monitors = [tuple(monitor.option(*names) for names in options) for monitor in host.daemons("conmon")]
+    containers = _readable(host, [(bundle, id, program) for bundle, id, program in monitors if bundle.startswith("/")])
     return [container for container in containers if container.annotations.get("io.container.manager") == manager]
 
 
-def _readable(host: Host, bundles: Iterable[tuple[str, str]]) -> list[Container]:
-    configs = {id: _config(host, f"{bundle}/config.json") for bundle, id in bundles}
-    return [Container(id, config) for id, config in sorted(configs.items()) if config is not None]
+def _readable(host: Host, bundles: Iterable[tuple[str, str, str]]) -> list[Container]:
+    configs = {id: (_config(host, f"{bundle}/config.json"), program) for bundle, id, program in bundles}
+    return [Container(id, config, program) for id, (config, program) in sorted(configs.items()) if config is not None]
 
 
 def _config(host: Host, path: str) -> dict[str, Any] | None:

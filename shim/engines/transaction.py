@@ -52,7 +52,7 @@ def commit(
     links = [record.link, *(link.path for link in former)] if record.link else [link.path for link in former]
     targets = {path: host.readlink(path) for path in links}
     others = every(host)
-    directories = _missing_directories(host, [*contents, record.link])
+    directories = missing_directories(host, [*contents, record.link])
     record.made = [*(earlier.made if earlier else []), *directories]
     record.kept = former
     save(host, record)
@@ -71,7 +71,7 @@ def commit(
                 put(host, path, data)
         for path, target in targets.items():
             point(host, path, target)
-        _remove_directories(host, directories)
+        remove_directories(host, directories)
         forget(host, record)
         for other in others if former else [earlier] if earlier else []:
             save(host, other)
@@ -123,7 +123,7 @@ def undo(host: Host, record: Record, used: Collection[str] = ()) -> None:
         put(host, path, data)
         _update_later_records(host, record, path, old, data)
     kept = [link for link in record.links if not _release(host, record, link, used)]
-    left = _remove_directories(host, record.made)
+    left = remove_directories(host, record.made)
     forget(host, record)
     if kept:
         save(host, Record(record.engine, record.config, record.name, kept=kept, made=left))
@@ -236,7 +236,7 @@ def point(host: Host, link: str, target: str | None) -> None:
         raise refused("CONFIG_WRITE", "it cannot be written", error, link) from None
 
 
-def _missing_directories(host: Host, paths: Iterable[str]) -> list[str]:
+def missing_directories(host: Host, paths: Iterable[str]) -> list[str]:
     """The missing directories of paths, each after its parent."""
     directories: list[str] = []
     for path in paths:
@@ -249,7 +249,7 @@ def _missing_directories(host: Host, paths: Iterable[str]) -> list[str]:
     return directories
 
 
-def _remove_directories(host: Host, directories: list[str]) -> list[str]:
+def remove_directories(host: Host, directories: list[str]) -> list[str]:
     """Remove directories, if they are empty. Returns those that still exist."""
     if host.is_rehearsal:
         return []

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from shim.base import files, remedies
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
-from shim.engines.model import Add, Edit, Put
+from shim.engines.model import Add, Drop, Edit, Put
 from shim.host import identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from shim.engines.texts.values import Keys
     from shim.host.host import Host
 
 FORMAT = 1
@@ -248,19 +249,24 @@ def _load(host: Host, path: str) -> Record:
 
 
 def _edit_as_json(edit: Edit) -> dict[str, Any]:
-    steps: list[list[Any]] = [
-        ["put", step.keys, step.value] if isinstance(step, Put) else ["add", step.keys, step.items]
-        for step in edit.steps
-    ]
-    return {"path": edit.path, "form": edit.form, "steps": steps, "head": edit.head}
+    return {"path": edit.path, "form": edit.form, "steps": [*map(_step_as_json, edit.steps)], "head": edit.head}
+
+
+def _step_as_json(step: Put | Add | Drop) -> list[Any]:
+    if isinstance(step, Put):
+        return ["put", step.keys, step.value]
+    return ["add", step.keys, step.items] if isinstance(step, Add) else ["drop", step.keys, None]
 
 
 def _edit(document: dict[str, Any]) -> Edit:
-    steps = [
-        Put(tuple(keys), value) if kind == "put" else Add(tuple(keys), tuple(value))
-        for kind, keys, value in document["steps"]
-    ]
-    return Edit(document["path"], document["form"], tuple(steps), document["head"])
+    steps = tuple(_step(kind, tuple(keys), value) for kind, keys, value in document["steps"])
+    return Edit(document["path"], document["form"], steps, document["head"])
+
+
+def _step(kind: str, keys: Keys, value: Any) -> Put | Add | Drop:
+    if kind == "drop":
+        return Drop(keys)
+    return Put(keys, value) if kind == "put" else Add(keys, tuple(value))
 
 
 def refused(id: str, what: str, error: OSError | ValueError, path: str) -> CdiError:

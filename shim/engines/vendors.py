@@ -68,6 +68,11 @@ def is_program(path: str) -> bool:
     return _name(path) in _PROGRAMS
 
 
+def maker(path: str) -> str:
+    """Whose runtime a program is, by its name: NVIDIA or AMD; "" for another program."""
+    return _PROGRAMS.get(_name(path), "")
+
+
 def program(registry: Registry) -> str:
     """The vendor's program that is the engine's default runtime, "" when the default is something else."""
     default = registry.runtimes.get(registry.default)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from shim.engines.containerd.config_files import Merged
     from shim.engines.model import NewRuntime, Registry, Runtime
     from shim.engines.running import Container
+    from shim.engines.texts.values import Keys
     from shim.host.host import Host
 
 _RESTARTS = {
@@ -148,6 +149,12 @@ class Containerd(Engine):
             findings += [*annotation_lists.missing(host, runtime), *checks.cgroups(registry, runtime)]
         findings += annotation_lists.of_pods(host, location, name)
         return [*findings, *checks.cdi(location, merged, registry)]
+
+    def runtime_keys(self, location: Location, name: str) -> Sequence[Keys]:
+        """A table of the CRI plugin, under its name of each version; k3s and rke2 add vendors' runtimes themselves."""
+        if location.layout in {"k3s", "rke2"}:
+            return ()
+        return [("plugins", cri, "containerd", "runtimes", name) for cri in config_files.CRI.values()]
 
     def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
         """The output of `containerd config dump` for changed files. See `Engine`."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from shim.engines.model import NewRuntime
     from shim.engines.running import Container
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.texts.values import Keys, Table, Value
     from shim.engines.toml_layers import Layer
     from shim.host.host import Daemon, Host
 
@@ -157,6 +157,10 @@ class Crio(Engine):
         if not self.resolves_annotations(location, registry):
             findings.append(checks.cdi_off(location))
         return findings
+
+    def runtime_keys(self, location: Location, name: str) -> Sequence[Keys]:
+        """One table. See `Engine`."""
+        return [(*_RUNTIMES, name)]
 
     def program_fault(self, host: Host, location: Location, registry: Registry, runtime: Runtime) -> str:
         """By its path, which is never searched in PATH; without a path by its name; or the default's. See `Engine`."""

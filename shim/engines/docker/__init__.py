@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from shim.engines.model import NewRuntime, Runtime
     from shim.engines.running import Container
+    from shim.engines.texts.values import Keys
     from shim.host.host import Daemon, Host
 
 _CONFIG = "/etc/docker/daemon.json"
@@ -48,6 +49,7 @@ class Docker(Engine):
     program = "dockerd"
     end_containers = "`docker stop` each"
     usual_files = (_CONFIG, _SNAP)
+    form = "json"
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
         """Find the daemon.json of the running dockerd, of the unit that would start it, or the usual file.
@@ -134,6 +136,10 @@ class Docker(Engine):
         is_used = bool(runtime.file) or runtime.name == registry.default
         named = runtime.path or ("runc" if runtime.type == daemon_json.SHIM and is_used else "")
         return runtime_programs.fault(host, location, named)
+
+    def runtime_keys(self, location: Location, name: str) -> Sequence[Keys]:
+        """One key of daemon.json. See `Engine`."""
+        return [("runtimes", name)]
 
     def preview(self, host: Host, location: Location, changes: Mapping[str, bytes | None]) -> Registry | None:
         """What a changed file comes to, if dockerd takes it: `dockerd --validate`, since docker 23. See `Engine`.

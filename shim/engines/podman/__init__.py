@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from shim.engines.model import NewRuntime
     from shim.engines.running import Container
-    from shim.engines.texts.values import Table, Value
+    from shim.engines.texts.values import Keys, Table, Value
     from shim.engines.toml_layers import Layer
     from shim.host.host import Host
 
@@ -171,6 +171,10 @@ class Podman(Engine):
         if registry.cdi is False:
             result.append(checks.cdi_off(location, registry))
         return result
+
+    def runtime_keys(self, location: Location, name: str) -> Sequence[Keys]:
+        """One key. See `Engine`."""
+        return [(*RUNTIMES, name)]
 
     def hook_edits(self, host: Host, location: Location, registry: Registry, new: NewRuntime) -> list[Edit]:
         """The precreate hook, which needs no other runtime; its directory in containers.conf if it is not there.

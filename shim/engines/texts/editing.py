@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from shim.base.findings import CdiError, Finding
-from shim.engines.model import Add, Put
+from shim.engines.model import Add, Drop, Put
 from shim.engines.texts import json_edit, template_edit, toml_edit, values
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def apply(edits: Iterable[Edit], before: dict[str, bytes | None]) -> dict[str, b
         text = decoded(content, edit.path) if content is not None and edit.form != "text" else edit.head
         for step in edit.steps:
             form = _FORMS[edit.form]
+            if isinstance(step, Drop):
+                text = form.drop(text, step.keys, edit.path)
+                continue
             present = values.get(form.loads(text, edit.path), step.keys)
             text = form.put(text, step.keys, _new_value(step, present, edit.path), edit.path)
         after[edit.path] = text.encode("utf-8")
@@ -109,10 +112,13 @@ def _new_value(step: Put | Add, present: Value, path: str) -> Value:
     return [*items, *(item for item in step.items if item not in items)]
 
 
-def _reverted(form: _Form, text: str, step: Put | Add, older: str, path: str) -> str:
+def _reverted(form: _Form, text: str, step: Put | Add | Drop, older: str, path: str) -> str:
     """A text in which the key of a step has the value of the older text."""
     present = values.get(form.loads(text, path), step.keys)
     value, written = values.get(form.loads(older, path), step.keys), form.written(older, step.keys)
+    if isinstance(step, Drop):
+        is_back = value is None or present is not None  # it was written again since, which stays
+        return text if is_back else form.put(text, step.keys, value, path, written)
     if isinstance(step, Add):
         former: list[Value] = value if isinstance(value, list) else []
         items: list[Value] = present if isinstance(present, list) else []

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shim.base.findings import CdiError
-from shim.engines.model import Add, Edit, Put
+from shim.engines.model import Add, Drop, Edit, Put
 from shim.engines.texts import editing, json_edit, toml_edit
 
 FILE = "/etc/engine"
 
 
-def _edit(form: str, *steps: Put | Add, head: str = "") -> list[Edit]:
+def _edit(form: str, *steps: Put | Add | Drop, head: str = "") -> list[Edit]:
     return [Edit(FILE, form, steps, head)]
 
 
@@ -32,9 +32,12 @@ def _applied(made: list[Edit], before: bytes | None) -> bytes:
         ("json", b'{"a": ["x"]}', Add(("a",), ("y",)), b'{"a": ["x", "y"]}'),
         ("toml", None, Put(("t",), {"a": 1}), b"# head\n\n[t]\n  a = 1\n"),
         ("text", b"whatever", Put(("t",), 1), b"# head\n"),
+        ("toml", b"a = 1\n\n[t]\nb = 2\n[t.u]\nc = 3\n", Drop(("t",)), b"a = 1\n"),
+        ("toml", b"a = 1\n", Drop(("t", "u")), b"a = 1\n"),
+        ("json", b'{"a": {"b": 1, "c": 2}}', Drop(("a", "b")), b'{"a": {"c": 2}}'),
     ],
 )
-def test_edits_make_new_texts(form: str, before: bytes | None, step: Put | Add, after: bytes) -> None:
+def test_edits_make_new_texts(form: str, before: bytes | None, step: Put | Add | Drop, after: bytes) -> None:
     steps = () if form == "text" else (step,)
     head = "" if form == "json" else "# head\n"
     assert _applied([Edit(FILE, form, steps, head)], before) == after
@@ -70,12 +73,15 @@ def test_edits_of_one_file_are_made_one_after_the_other() -> None:
         ("json", b'{"r": {"x": 1}}', Put(("r", "s"), {"p": 1}), (b'"x": 1', b'"x": 3'), b'{"r": {"x": 3}}'),
         ("json", b'{"d": 1}', Put(("r", "s"), {"p": 1}), (b'"d": 1', b'"d": 3'), b'{"d": 3}'),
         ("json", b'{"d":  1e0}', Put(("d",), 2), (b"{", b'{"e": 1, '), b'{"e": 1, "d":  1e0}'),
+        ("toml", b"a = 1\n[t]\nb = 2\n", Drop(("t",)), (b"a = 1", b"a = 3"), b"a = 3\n\n[t]\n  b = 2\n"),
+        ("toml", b"a = 1\n[t]\nb = 2\n", Drop(("t",)), (b"a", b"t.b = 7\na"), b"t.b = 7\na = 1\n"),
+        ("json", b'{"r": {"x": 1, "y": 2}}', Drop(("r", "x")), (b"2", b"3"), b'{"r": {"y": 3, "x": 1}}'),
         ("json", None, Put(("r", "s"), {"p": 1}), (b"1", b"2"), None),
         ("json", None, Put(("r", "s"), {"p": 1}), (b'"r"', b'"x": 1,\n  "r"'), b'{\n  "x": 1\n}\n'),
     ],
 )  # fmt: skip
 def test_what_somebody_wrote_since_stays(
-    form: str, before: bytes | None, step: Put | Add, theirs: tuple[bytes, bytes], left: bytes | None
+    form: str, before: bytes | None, step: Put | Add | Drop, theirs: tuple[bytes, bytes], left: bytes | None
 ) -> None:
     made = _edit(form, step)
     now = _applied(made, before)
@@ -100,6 +106,7 @@ STEPS = st.one_of(
     st.builds(Put, PATHS, SCALARS),
     st.builds(Put, PATHS, st.dictionaries(KEYS, SCALARS, min_size=1, max_size=2)),
     st.builds(Add, PATHS, st.lists(st.sampled_from(["v", "w"]), min_size=1, unique=True).map(tuple)),
+    st.builds(Drop, PATHS),
 )
 JSON = st.dictionaries(KEYS, st.recursive(SCALARS, lambda one: st.dictionaries(KEYS, one), max_leaves=5)).flatmap(
     lambda value: st.sampled_from([None, 2, "\t"]).map(lambda indent: json.dumps(value, indent=indent))
@@ -117,7 +124,7 @@ TOML = st.lists(
 @settings(max_examples=300)
 @given(st.booleans(), TOML, JSON, st.lists(STEPS, min_size=1, max_size=3))
 def test_taking_back_what_was_just_made_gives_the_old_meaning_and_mostly_the_old_bytes(
-    is_toml: bool, toml: str, object: str, steps: list[Put | Add]
+    is_toml: bool, toml: str, object: str, steps: list[Put | Add | Drop]
 ) -> None:
     form: Any
     form, text = (toml_edit, toml) if is_toml else (json_edit, object)
