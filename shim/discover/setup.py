@@ -82,7 +82,8 @@ def set_up(
         finding.as_warning() if finding.id == "DISCOVERY_NOTHING" else finding for finding in outcome.generated.findings
     ]
     if has_units:
-        _enable(host, outcome, dry_run=dry_run)
+        outcome.units, findings = enable(host, dry_run=dry_run)
+        outcome.findings += findings
     return outcome
 
 
@@ -97,12 +98,7 @@ def undo(host: Host, *, dry_run: bool) -> Undone:
         undone.units = dict.fromkeys(enabled, "would be disabled")
         return undone
     # the units first: they would write the specs again
-    for name in enabled:
-        answer = host.refusal("systemctl", "disable", "--now", name)
-        undone.units[name] = DISABLED
-        if answer:
-            undone.findings.append(_unit_finding(name, "disabled", answer))
-    state.forget(host, _path())
+    undone.units, undone.findings = disable(host, enabled)
     back = takeover.undo_takeover(host)
     undone.restored, undone.removed, undone.findings = back.restored, back.removed, [*undone.findings, *back.findings]
     for entry in remembered.every(host):
@@ -113,26 +109,51 @@ def undo(host: Host, *, dry_run: bool) -> Undone:
     return undone
 
 
-def _enable(host: Host, outcome: Outcome, *, dry_run: bool) -> None:
+def enable(host: Host, *, dry_run: bool) -> tuple[dict[str, str], list[Finding]]:
+    """Enable the units that keep specs fresh, and keep in a record which of them were not enabled before.
+
+    Arguments:
+        host: the machine.
+        dry_run: whether nothing is done.
+    Returns:
+        name of each unit -> what became of it; REFRESH_UNITS.
+    Raises:
+        CdiError: DISCOVERY_STATE.
+    """
     if not host.exists(_RUNNING):
-        outcome.units = dict.fromkeys(UNITS, ABSENT)
         text = "systemd does not run here, so nothing keeps the specs fresh"
         remedy = "let your init start `shim cdi refresh --watch`"
-        outcome.findings.append(Finding("REFRESH_UNITS", text, remedy))
-        return
-    enabled = _record(host)
+        return dict.fromkeys(UNITS, ABSENT), [Finding("REFRESH_UNITS", text, remedy)]
+    enabled, units, findings = _record(host), {}, []
     for name in UNITS:
         if (host.ask("systemctl", "is-enabled", name) or "").strip() == "enabled":
-            outcome.units[name] = ALREADY
+            units[name] = ALREADY
             continue
         answer = "" if dry_run else host.refusal("systemctl", "enable", "--now", name)
-        outcome.units[name] = WOULD_ENABLE if dry_run else ABSENT if answer else ENABLED
+        units[name] = WOULD_ENABLE if dry_run else ABSENT if answer else ENABLED
         if answer:
-            outcome.findings.append(_unit_finding(name, "enabled", answer))
+            findings.append(_unit_finding(name, "enabled", answer))
         elif not dry_run:
             enabled.append(name)
     if not dry_run:
         state.save(host, _path(), {"units": list(dict.fromkeys(enabled))})
+    return units, findings
+
+
+def disable(host: Host, names: Iterable[str]) -> tuple[dict[str, str], list[Finding]]:
+    """Disable units that `enable` has enabled, and take them out of its record; results as of `enable`."""
+    units, findings = {}, []
+    for name in names:
+        answer = host.refusal("systemctl", "disable", "--now", name)
+        units[name] = DISABLED
+        if answer:
+            findings.append(_unit_finding(name, "disabled", answer))
+    left = [name for name in _record(host) if name not in units]
+    if left:
+        state.save(host, _path(), {"units": left})
+    else:
+        state.forget(host, _path())
+    return units, findings
 
 
 def _unit_finding(name: str, what: str, answer: str) -> Finding:

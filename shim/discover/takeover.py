@@ -24,7 +24,7 @@ from shim.discover.units import Unit
 from shim.host.identity import short_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from shim.host.host import Host
 
@@ -123,13 +123,21 @@ def take(host: Host, path: str, kind: str, target: str) -> Taken:
     return record
 
 
-def undo_takeover(host: Host) -> Undone:
-    """Restore every file that was moved aside, and the units that wrote it; remove the specs that took their places.
+def undo_takeover(host: Host, paths: Collection[str] | None = None) -> Undone:
+    """Restore files that were moved aside, and the units that wrote them; remove the specs that took their places.
 
-    What cannot be restored stays in the journal, so that it can be tried again. Raises CdiError: DISCOVERY_STATE.
+    What cannot be restored stays in the journal, so that it can be tried again.
+
+    Arguments:
+        host: the machine.
+        paths: of the files; every file that was moved aside when not given.
+    Raises:
+        CdiError: DISCOVERY_STATE.
     """
     undone = Undone()
     for record in taken(host):
+        if paths is not None and record.path not in paths:
+            continue
         findings = _remove_ours(host, record, undone) or restore(host, record)
         undone.findings += findings
         if not findings:
