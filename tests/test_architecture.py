@@ -24,7 +24,8 @@ MAY_IMPORT = {
     "engines": {"base", "cdi", "config", "create.record_files", "create.record_reader", "hooks.core", "host"},
     "discover": {"base", "cdi", "config", "hooks.core", "host"},
     "gate": {"base", "cdi", "host"},
-    "cli": {"base", "cdi", "config", "create", "discover", "engines", "gate", "host", "hooks.core"},
+    "migrate": {"base", "cdi", "config", "discover", "engines", "host"},
+    "cli": {"base", "cdi", "config", "create", "discover", "engines", "gate", "host", "hooks.core", "migrate"},
 }
 ALWAYS = {""}  # shim itself: the version
 

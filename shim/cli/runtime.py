@@ -12,7 +12,7 @@ import click
 from shim.base import files
 from shim.base.findings import ERROR, CdiError
 from shim.base.paths import reason
-from shim.cli import completion, in_use, registration
+from shim.cli import completion, in_use, migrate, registration
 from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
 from shim.engines import launcher, table, undo_records
@@ -75,6 +75,7 @@ def runtime() -> None:
 
 
 runtime.add_command(in_use.command)
+runtime.add_command(migrate.command, "migrate")
 
 
 @runtime.command()
