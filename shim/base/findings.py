@@ -241,6 +241,18 @@ TABLE: dict[str, tuple[str, str]] = {
     "REFRESH_UNITS": (WARNING, "enable it by hand: `systemctl enable --now NAME`"),
     "RULE_INVALID": (ERROR, "correct the file; docs/rules.md has its keys"),
     "KFD_WITHOUT_RENDER": (WARNING, "`dmesg | grep -e amdgpu -e kfd` shows why the driver serves no GPU for compute"),
+    "MODULE_MISSING": (ERROR, "load the driver's modules (modprobe); `dmesg` shows why one does not load"),
+    "SPEC_ABSENT": (ERROR, "shim cdi generate"),
+    "SPEC_SHADOWED": (NOTE, "remove the file that is not meant"),
+    "SPEC_PRIVATE": (WARNING, "chmod 0644 the spec"),
+    "SPEC_DIR_HIDDEN": (
+        ERROR,
+        "write the specs into a directory that both see, and name it to the engine (cdi-spec-dirs) and to shim "
+        "(spec-dirs below [cdi] in the configuration)",
+    ),
+    "DEVCHAR_MISSING": (WARNING, "shim system create-dev-char-symlinks"),
+    "CGROUPS_OFF": (WARNING, "set no-cgroups = false there, and true in a user's own file alone"),
+    "DOCKER_CONTEXT": (NOTE, "docker context use default"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

@@ -5,6 +5,7 @@ No reader refuses a spec for it, so `parse` does not check it; `shim cdi validat
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import Finding
@@ -63,3 +64,22 @@ def _mounts(edits: Json, way: Path) -> Iterator[tuple[str, Path, str]]:
                 f"the mount at {quoted(mount['containerPath'])} has {kind}, and neither bind nor rbind in its options"
             )
             yield "MOUNT_NOT_BOUND", (*way, "mounts", index), text
+
+
+def misnamed(path: str) -> list[Finding]:
+    """A finding for a file with an ending that no reader takes (.yml, .JSON); of a directory, one for each."""
+    try:
+        names = sorted(f"{path}/{name}" for name in os.listdir(path)) if os.path.isdir(path) else [path]
+    except OSError:  # reported by whoever reads the directory
+        return []
+    why = "no reader of specs looks at a file with this ending"
+    return [Finding("SPEC_NAME", why, path=name) for name in names if looks_like_spec(name) and not _is_named(name)]
+
+
+def looks_like_spec(name: str) -> bool:
+    """Whether a file is meant as a spec, by its name."""
+    return name.casefold().endswith((".json", ".yaml", ".yml"))
+
+
+def _is_named(name: str) -> bool:
+    return name.endswith((".json", ".yaml"))

@@ -19,6 +19,7 @@ from shim.cli import (
     completion,
     config,
     device,
+    doctor,
     explain,
     finding_help,
     generate,
@@ -59,6 +60,7 @@ shim.add_command(cdi.cdi)
 shim.add_command(completion.completion)
 shim.add_command(config.config)
 shim.add_command(device.device)
+shim.add_command(doctor.command, "doctor")
 shim.add_command(explain.explain)
 shim.add_command(hook.hook)
 shim.add_command(runtime.runtime)

@@ -10,7 +10,7 @@ import click
 
 from shim.base.findings import ERROR, Finding
 from shim.base.nearest import nearest
-from shim.cdi import DEFAULT_DIRS, directories, edits, plan
+from shim.cdi import DEFAULT_DIRS, advice, directories, edits, plan
 from shim.cdi.directories import OK
 from shim.cli import completion, describe, spec_check
 from shim.cli.files import diff, read_config, replace
@@ -92,7 +92,7 @@ def list_devices(kinds: tuple[str, ...], spec_dirs: tuple[str, ...], verbose: bo
     if verbose and form == "name":
         raise click.UsageError("-v and -o name exclude each other: names alone say no more of a device")
     available = open_dirs(spec_dirs)
-    misnamed = [finding for path, state in available.searched if state == OK for finding in spec_check.misnamed(path)]
+    misnamed = [finding for path, state in available.searched if state == OK for finding in advice.misnamed(path)]
     findings = [*all_findings(available), *misnamed, *_unknown_kinds(kinds, available)]
     names = [name for name in available.devices() if _is_of(name, kinds)]
     if form == "name":

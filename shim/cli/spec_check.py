@@ -31,31 +31,13 @@ def file(path: str, counting: set[str], check: Check) -> list[Finding]:
         check: of its text: `text`, or with more rules.
     """
     try:
-        findings = [*misnamed(path), *check(spec.read_bytes(path), path)]
+        findings = [*advice.misnamed(path), *check(spec.read_bytes(path), path)]
     except CdiError as error:
         return error.findings
     if os.path.realpath(Path(path).parent) in counting:
         objection = Trust().objection(str(Path(path).absolute()))
         findings += [Finding("SPEC_UNTRUSTED", f"it is not trusted: {objection}", path=path)] if objection else []
     return findings
-
-
-def misnamed(path: str) -> list[Finding]:
-    """A finding for a file with an ending that no reader takes (.yml, .JSON); of a directory, one for each."""
-    try:
-        names = sorted(map(str, Path(path).iterdir())) if Path(path).is_dir() else [path]
-    except OSError:  # reported by whoever reads the directory
-        return []
-    why = "no reader of specs looks at a file with this ending"
-    return [Finding("SPEC_NAME", why, path=name) for name in names if _looks_like_spec(name) and not _is_named(name)]
-
-
-def _looks_like_spec(name: str) -> bool:
-    return name.casefold().endswith((".json", ".yaml", ".yml"))
-
-
-def _is_named(name: str) -> bool:
-    return name.endswith((".json", ".yaml"))
 
 
 def text(data: bytes, path: str, rules: Rules = static_rules.objections) -> list[Finding]:
@@ -82,7 +64,7 @@ def directory(path: str, counting: set[str], check: Check) -> dict[str, list[Fin
         text = f"the directory cannot be listed: {reason(error)}"
         return {path: [Finding("SPEC_DIR_UNREADABLE", text, remedies.to_read(error), path=path)]}
     for entry in entries:
-        if _looks_like_spec(entry.name) and not entry.is_dir():
+        if advice.looks_like_spec(entry.name) and not entry.is_dir():
             checked[str(entry)] = file(str(entry), counting, check)
     for finding in conflicts(directories.read((path,)), each=True):
         checked.setdefault(finding.path, []).append(finding)

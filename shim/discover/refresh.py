@@ -57,10 +57,12 @@ class Outcome:
     Attributes:
         specs: every spec that shim wrote.
         findings: about the devices, then about the specs.
+        discoveries: what the host has of each vendor, once for each wish.
     """
 
     specs: list[Refreshed] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    discoveries: list[Discovery] = field(default_factory=list)
 
     @property
     def state(self) -> str:
@@ -135,6 +137,7 @@ def _discovery(host: Host, kept: Remembered, outcome: Outcome) -> Discovery | No
     except CdiError as error:
         outcome.findings += error.findings
         return None
+    outcome.discoveries.append(discovery)
     if discovery.drafts and not discovery.waits_for:
         outcome.findings += discovery.findings
     else:  # waiting is no failure

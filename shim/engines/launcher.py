@@ -66,7 +66,7 @@ def check(host: Host, path: str) -> None:
         host: the machine.
         path: absolute path of the launcher.
     Raises:
-        CdiError: RUNTIME_BINARY_MISSING, LAUNCHER_UNTRUSTED.
+        CdiError: RUNTIME_BINARY_MISSING, LAUNCHER_UNTRUSTED, SHIM_BROKEN.
     """
     findings = faults(host, path)
     if findings:
@@ -81,6 +81,9 @@ def faults(host: Host, path: str) -> list[Finding]:
     for what, file in (("the launcher", path), *_parts(host, path)):
         try:
             objection = trust.objection(str(host.real(file)))
+        except FileNotFoundError:
+            text = f"{what} that {path} needs is missing: {file}; no container that asks for a device starts"
+            return [Finding("SHIM_BROKEN", text, "install shim again", path=path)]
         except OSError as error:
             objection = f"{file}: {reason(error)}"
         if objection:
@@ -94,19 +97,25 @@ def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
     directory_of_it = Path(os.path.realpath(host.real(path))).parent
     launch = directory_of_it.parent / "lib/shim/launch"
     if launch.is_file():
-        yield "the file `launch`", str(launch)
+        yield "the file `launch`", _of_machine(host, str(launch))
         lines = launch.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
         interpreter, modules = (*lines, "", "")[:2]
     elif (directory_of_it / "python3").exists():  # a virtual environment
-        interpreter = str(directory_of_it / "python3")
-        modules = str(next(iter(directory_of_it.parent.glob("lib/python3*/site-packages")), ""))
+        interpreter = _of_machine(host, str(directory_of_it / "python3"))
+        modules = _of_machine(host, str(next(iter(directory_of_it.parent.glob("lib/python3*/site-packages")), "")))
     else:
         return  # a script or another wrapper: the program that it starts cannot be determined
     yield "the interpreter", interpreter
     yield "the module directory", modules
-    for directory, directories, names in os.walk(modules):
+    for directory, directories, names in os.walk(host.real(modules)):
         for name in (*directories, *names):
-            yield "a module", f"{directory}/{name}"
+            yield "a module", _of_machine(host, f"{directory}/{name}")
+
+
+def _of_machine(host: Host, real: str) -> str:
+    """The path by which the machine itself reaches a file, of the path by which this process does."""
+    root = os.path.realpath(host.root)
+    return real.removeprefix(root) if root != "/" and real.startswith(f"{root}/") else real
 
 
 def choose(

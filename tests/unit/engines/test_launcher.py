@@ -233,3 +233,9 @@ def test_an_engine_without_any_runtime_is_refused(tree: Path) -> None:
     with pytest.raises(CdiError) as refused:
         _choose(tree, "")
     assert [finding.id for finding in refused.value.findings] == ["LOWLEVEL_MISSING"]
+
+
+def test_a_launcher_without_its_interpreter_is_broken(shim_path: Path) -> None:
+    launch = shim_path.parent.parent / "lib/shim/launch"
+    launch.write_text(launch.read_text().replace("/usr/bin/python3", "/opt/python3"))
+    assert _ids(Host(), shim_path) == ["SHIM_BROKEN"]

@@ -1,0 +1,56 @@
+"""Doctor: the whole chain from kernel module to container, with one finding for each cause.
+
+    module ── nodes ── library ── spec ── directory ── trust ── registration ── default ── request ── result
+
+Each module has the checks of a few links. They have no rules of their own: the vendors' modules are asked what the host
+has, the reader of the directories which specs count, create's decision what a container would get, and the engines'
+verify whether the runtime works. What is added here is the order: what follows from another fault is no ERROR.
+
+Nothing is written, and no container is entered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shim.doctor import devices, hardware, registrations, specs, surroundings
+from shim.doctor.machine import Machine, moved
+from shim.doctor.model import SPEC, Check, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shim.host.host import Host
+
+
+def examine(host: Host, device: str = "", engine: str = "") -> Report:
+    """Examine a machine.
+
+    Arguments:
+        host: the machine.
+        device: a qualified name: only what it depends on is examined. "" for all devices.
+        engine: only this engine is examined, "" for all.
+    """
+    checks = list(_checks(Machine(host), device, engine))
+    if host.root != "/":
+        for check in checks:
+            check.findings = [moved(finding, host.root) for finding in check.findings]
+    return Report(checks)
+
+
+def _checks(machine: Machine, device: str, engine: str) -> Iterator[Check]:
+    """The checks, causes first."""
+    yield from surroundings.checks(machine)
+    there, faults = hardware.look(machine)
+    if faults:
+        yield Check(SPEC, "generated specs", "", faults)
+    yield from hardware.checks(there)
+    yield from specs.checks(machine, there)
+    if device:
+        yield devices.device(machine, there, device)
+    else:
+        yield from devices.checks(machine, there)
+    yield from hardware.freshness(there)
+    yield from hardware.unserved(machine, there)
+    yield from devices.links(machine)
+    yield from registrations.checks(machine, engine)
