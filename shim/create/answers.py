@@ -32,7 +32,7 @@ from shim.cdi import edits
 from shim.cdi.annotations import PREFIX
 from shim.cdi.plan import Plan
 from shim.config.settings import AUTO, OFF
-from shim.create import log, merge, record
+from shim.create import log, mounts, record
 from shim.host.identity import make_directory, run_dir
 
 TYPE_CHECKING = False
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from shim.create.invocation import Invocation
+    from shim.create.merge import Entries
     from shim.create.question import Question
     from shim.create.recipe import Decision
     from shim.create.world import Trace
@@ -82,15 +83,18 @@ def leave(call: Invocation, question: Question, decision: Decision, began: int) 
 def encode(call: Invocation, question: Question, decision: Decision, began: int) -> bytes:
     """The answer as bytes; arguments as of `leave`. Raises UnfitError, also ValueError, for one that is none."""
     _check(call, question, decision)
+    entries = decision.entries
+    if entries is None:
+        raise UnfitError("nothing is injected")
     log_file = decision.settings.log_file
-    edited = _edited(question, decision)
+    variables = _variables(decision.plan)
     text = "".join(
         (
             _field(call.question),
             _field(log.SYSTEM_FILE if log_file is None else log_file),
             _field(_list(_probes(decision.trace, call.question, began))),
-            _field(_edits(edited)),
-            _field(_record(call, decision, edited)),
+            _field(_edits(decision, entries, variables)),
+            _field(_record(call, decision, entries, variables)),
             _field(_line(call, decision)),
         )
     )
@@ -205,27 +209,33 @@ def _is_settled(time: int, began: int) -> bool:
 # --- what is inserted -------------------------------------------------------------------------------------------------
 
 
-def _edited(question: Question, decision: Decision) -> Json:
-    """What the merge makes of a config.json that has nothing of the plan."""
-    uid, gid = edits.process_owner(question.config)
-    return merge.add(decision.plan or Plan([]), {"process": {"user": {"uid": uid, "gid": gid}}, "linux": {}})
-
-
-def _edits(edited: Json) -> str:
-    process, linux = edited["process"], edited["linux"]
-    hooks = edited.get("hooks") or {}
-    rules = (linux.get("resources") or {}).get("devices") or ()
+def _edits(decision: Decision, entries: Entries, variables: dict[str, str]) -> str:
+    blocks = [origin["edits"] for origin in decision.plan.origins] if decision.plan else []
+    stages: dict[str, list[Json]] = {}
+    for item in entries.hooks:
+        stages.setdefault(item["hookName"], []).append(edits.hook(item))
+    rdt = edits.collect(blocks, "intelRdt")
+    gids = dict.fromkeys(gid for gid in edits.collect(blocks, "additionalGids") if gid != 0)
     return "".join(
         (
-            _list(_field(entry.partition("=")[0]) + _json(entry) for entry in process.get("env") or ()),
-            _list(_field(_path(item, "path")) + _json(item) for item in linux.get("devices") or ()),
-            _list(_field(str(item["major"])) + _field(str(item["minor"])) + _json(item) for item in rules),
-            _list(_field(_path(item, "destination")) + _json(item) for item in edited.get("mounts") or ()),
-            _list(_field(stage) + _list(map(_hook, items)) for stage, items in hooks.items()),
-            _json(linux["intelRdt"]) if "intelRdt" in linux else _field(""),
-            _list(map(_json, process["user"].get("additionalGids") or ())),
+            _list(_field(name) + _json(entry) for name, entry in variables.items()),
+            _list(_field(_path(item, "path")) + _json(item) for item in entries.devices.values()),
+            _list(_field(str(item["major"])) + _field(str(item["minor"])) + _json(item) for item in entries.rules),
+            _list(
+                _field(_path(item, "destination")) + _json(item)
+                for item in mounts.placed([], list(entries.mounts.values()))
+            ),
+            _list(_field(stage) + _list(map(_hook, items)) for stage, items in stages.items()),
+            _json(rdt[-1]) if rdt else _field(""),
+            _list(map(_json, gids)),
         )
     )
+
+
+def _variables(plan: Plan | None) -> dict[str, str]:
+    """Name -> entry of each variable of a plan, where it stands first, with its last value (shim.cdi.edits.add_env)."""
+    blocks = [origin["edits"] for origin in plan.origins] if plan else []
+    return {entry.partition("=")[0]: entry for entry in edits.collect(blocks, "env")}
 
 
 def _hook(item: Json) -> str:
@@ -254,12 +264,7 @@ def _value(name: str) -> str:
     return f"\0={name}=\0"
 
 
-def _record(call: Invocation, decision: Decision, edited: Json) -> str:
-    plan = decision.plan or Plan([])
-    names = dict.fromkeys(
-        entry.partition("=")[0] for origin in plan.origins for entry in origin["edits"].get("env") or ()
-    )
-    values = {entry.partition("=")[0]: entry.partition("=")[2] for entry in edited["process"].get("env") or ()}
+def _record(call: Invocation, decision: Decision, entries: Entries, variables: dict[str, str]) -> str:
     entry = record.content(
         call,
         decision,
@@ -268,12 +273,15 @@ def _record(call: Invocation, decision: Decision, edited: Json) -> str:
         identity=_value("identity"),
         requests=_value("requests"),
         folded=[],
-        rules=(edited["linux"].get("resources") or {}).get("devices") or [],
-        variables={name: [values[name], _value(f"before {number}")] for number, name in enumerate(names)},
+        rules=entries.rules,
+        variables={
+            name: [entry.partition("=")[2], _value(f"before {number}")]
+            for number, (name, entry) in enumerate(variables.items())
+        },
     )
     entry["repeated"] = True
     life = [_hole("bundle"), record.states(call, _hole("id")), _hole("mounts"), _value("pid"), _value("parent")]
-    return _text(record.text(life, entry, plan))
+    return _text(record.text(life, entry, decision.plan or Plan([])))
 
 
 def _line(call: Invocation, decision: Decision) -> str:

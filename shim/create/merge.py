@@ -38,21 +38,42 @@ if TYPE_CHECKING:
 _NODE_MOUNT_OPTIONS = ("bind", "rprivate", "nosuid", "noexec")
 
 
-def add(plan: Plan, config: Json) -> Json:
+class Entries:
+    """The entries of a plan, each once, as they go into a config that has nothing of it.
+
+    Attributes:
+        devices: cleaned path -> entry of linux.devices.
+        rules: cgroup rules.
+        mounts: cleaned destination -> entry of mounts.
+        hooks: hooks of the plan.
+    """
+
+    __slots__ = ("devices", "hooks", "mounts", "rules")
+
+    def __init__(self) -> None:
+        self.devices: dict[str, Json] = {}
+        self.rules: list[Json] = []
+        self.mounts: dict[str, Json] = {}
+        self.hooks: list[Json] = []
+
+
+def add(plan: Plan, config: Json, entries: Entries | None = None) -> Json:
     """A new config that has everything of the plan; equal to `config` when that has it already.
 
     Arguments:
         plan: what `rules.impose`, or after it `userns.adapt`, gave.
         config: a decoded config.json; it is not changed, and the result may share parts with it.
+        entries: gets the entries of the plan, for an answer (shim.create.answers).
     Raises:
         CdiError: CONFIG_JSON, when a section that must be edited has another type.
     """
     bound = [node for origin in plan.origins for node in origin["edits"].get("deviceNodes") or () if node.get("bind")]
+    made = entries or Entries()
     own: dict[str, Step] = {
-        "deviceNodes": _add_nodes,
+        "deviceNodes": lambda result, nodes: _add_nodes(result, nodes, made),
         "netDevices": _add_net_devices,
-        "mounts": lambda result, items: _add_mounts(result, bound, items),
-        "hooks": _add_hooks,
+        "mounts": lambda result, items: _add_mounts(result, bound, items, made),
+        "hooks": lambda result, hooks: _add_hooks(result, hooks, made),
     }
     result = dict(config)
     blocks = [origin["edits"] for origin in plan.origins]
@@ -82,28 +103,28 @@ def _entries(config: Json, *way: str) -> list[Json]:
 # --- nodes and their rules ------------------------------------------------------------------------------------------
 
 
-def _add_nodes(config: Json, nodes: list[Json]) -> None:
-    _add_devices(config, [node for node in nodes if not node.get("bind")])
+def _add_nodes(config: Json, nodes: list[Json], made: Entries) -> None:
+    _add_devices(config, [node for node in nodes if not node.get("bind")], made)
     _take_devices(config, {clean(node["path"]) for node in nodes if node.get("bind")})
-    add_rules(config, nodes)
+    made.rules = rules(nodes)
+    _put_rules(config, made.rules)
 
 
-def _add_devices(config: Json, nodes: list[Json]) -> None:
+def _add_devices(config: Json, nodes: list[Json], made: Entries) -> None:
     if not nodes:
         return
     owner = edits.process_owner(config)
+    made.devices = {path: edits.device(node, owner) for path, node in _last(nodes, "path").items()}
     present: dict[str, list[Json]] = {}
     for entry in _entries(config, "linux", "devices"):
         present.setdefault(clean(str(entry.get("path"))), []).append(entry)
     missing = []
-    for path, node in _last(nodes, "path").items():
-        wanted = edits.device(node, owner)
+    for path, wanted in made.devices.items():
         there = present.get(path, [])
         if any(_says_as_much(entry, wanted) for entry in there):
             continue
-        if there:  # the same words, so that ours takes its place
-            wanted["path"] = there[0]["path"]
-        missing.append(wanted)
+        # with the text of the path that is there, so that ours takes its place
+        missing.append({**wanted, "path": there[0]["path"]} if there else wanted)
     edits.add_devices(config, missing)
 
 
@@ -132,6 +153,10 @@ def add_rules(config: Json, nodes: list[Json]) -> None:
     Raises:
         CdiError: CONFIG_JSON, when one of these sections has another type.
     """
+    _put_rules(config, rules(nodes))
+
+
+def _put_rules(config: Json, wanted: list[Json]) -> None:
     # A rule counts from its place on: one in front of a later denial opens nothing any more.
     present: set[str] = set()
     for rule in _entries(config, "linux", "resources", "devices"):
@@ -139,7 +164,7 @@ def add_rules(config: Json, nodes: list[Json]) -> None:
             present.add(_whole(rule))
         else:
             present.clear()
-    edits.add_rules(config, [rule for rule in rules(nodes) if not present or _whole(rule) not in present])
+    edits.add_rules(config, [rule for rule in wanted if not present or _whole(rule) not in present])
 
 
 def rules(nodes: Iterable[Json]) -> list[Json]:
@@ -159,7 +184,7 @@ def _whole(item: Json) -> str:
 # --- mounts, hooks, network devices ---------------------------------------------------------------------------------
 
 
-def _add_mounts(config: Json, bound: list[Json], items: list[Json]) -> None:
+def _add_mounts(config: Json, bound: list[Json], items: list[Json], made: Entries) -> None:
     userns = edits.has_user_namespace(config)
     wanted = [
         {
@@ -177,8 +202,9 @@ def _add_mounts(config: Json, bound: list[Json], items: list[Json]) -> None:
         (clean(str(entry.get("destination"))), clean(str(entry.get("source")))): entry
         for entry in _entries(config, "mounts")
     }
+    made.mounts = _last(wanted, "destination")
     missing = []
-    for path, entry in _last(wanted, "destination").items():
+    for path, entry in made.mounts.items():
         there = present.get((path, clean(entry["source"])))
         if there is None:
             missing.append(entry)
@@ -195,17 +221,20 @@ def _can_be_made(entry: Json) -> bool:
     return not edits.lacks_bind(entry.get("type"), options if isinstance(options, list) else ())
 
 
-def _add_hooks(config: Json, hooks: list[Json]) -> None:
+def _add_hooks(config: Json, hooks: list[Json], made: Entries) -> None:
     """Add the hooks that are not there; of two that are the same in the plan the first."""
-    kept: list[Json] = []
+    missing: list[Json] = []
     present: dict[str, list[tuple[object, object]]] = {}
     for item in hooks:
+        if item in made.hooks:
+            continue
+        made.hooks.append(item)
         stage = item["hookName"]
         if stage not in present:
             present[stage] = [_call(entry) for entry in _entries(config, "hooks", stage)]
-        if _call(item) not in present[stage] and item not in kept:
-            kept.append(item)
-    edits.add_hooks(config, kept)
+        if _call(item) not in present[stage]:
+            missing.append(item)
+    edits.add_hooks(config, missing)
 
 
 def _call(hook: Json) -> tuple[object, object]:

@@ -45,6 +45,7 @@ class Decision:
         resolved: the plan as the specs have it, None where nothing is asked for or a name cannot be resolved.
         plan: the plan under create's rules, as it is injected; None where nothing is injected.
         edits: what changes in config.json, see shim.create.changes.
+        entries: the entries of the plan (shim.create.merge), None where nothing is injected.
         folds: hooks of the plan whose work create may do itself.
         findings: warnings.
         refusal: why the container must not start, None where it may.
@@ -53,6 +54,7 @@ class Decision:
 
     __slots__ = (
         "edits",
+        "entries",
         "findings",
         "folds",
         "is_sandbox",
@@ -73,6 +75,7 @@ class Decision:
         self.resolved: Plan | None = None
         self.plan: Plan | None = None
         self.edits: list[Json] = []
+        self.entries: merge.Entries | None = None
         self.folds: list[Json] = []
         self.findings: list[Finding] = []
         self.refusal: CdiError | None = None
@@ -141,7 +144,7 @@ def decide(question: Question, world: World) -> Decision:
         decision.warn([*settings.warnings, *decision.plan.findings])
         if question.unsure:
             raise _config_error(question, question.unsure)
-        decision.edits = changes.between(config, _edit(question, decision.plan, world, image))
+        decision.edits = changes.between(config, _edit(question, decision, decision.plan, world, image))
         if question.verb != "restore":
             decision.folds = _foldable(question, decision.plan, world, settings.fold)
     except CdiError as error:
@@ -213,13 +216,14 @@ def _ask_image(config: Json, settings: Settings, requests: dict[str, str]) -> Im
     return image_requests.ask(config, settings, requests)
 
 
-def _edit(question: Question, imposed: Plan, world: World, image: ImageRequests | None) -> Json:
+def _edit(question: Question, decision: Decision, imposed: Plan, world: World, image: ImageRequests | None) -> Json:
     """The question's config with the devices.
 
     A restored container gets none: what runs in it was not started with them, and its annotations come from the archive
     of the checkpoint, which anybody may have written (CVE-2026-53492).
     """
-    edited = merge.add(imposed, question.config)
+    decision.entries = merge.Entries()
+    edited = merge.add(imposed, question.config, decision.entries)
     if image:
         edited = image.without_repeats(edited)
     if any(origin["edits"].get("netDevices") for origin in imposed.origins):

@@ -12,7 +12,6 @@ import time
 from shim.base import fastjson
 from shim.base.paths import parent
 from shim.base.replace import exists, replace
-from shim.create import merge
 from shim.create.record_files import FORMAT, SWEPT
 from shim.host.identity import is_ours, make_directory, mount_namespace, run_dir
 
@@ -63,7 +62,7 @@ def write(
             identity=list(bundle.identity),
             requests=decision.requests,
             folded=folded,
-            rules=merge.rules(node for origin in plan.origins for node in origin["edits"].get("deviceNodes") or ()),
+            rules=decision.entries.rules if decision.entries else [],
             variables=_changes(plan, bundle, edited, directory, call),
         )
         life = [_absolute(call.bundle), states(call, call.id), mount_namespace(), posix.getpid(), posix.getppid()]

@@ -229,8 +229,8 @@ def test_cri_o_is_left_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
 STATUS = ("st_mode", "st_ino", "st_dev", "st_uid", "st_gid", "st_size", "st_rdev")
 
 
-def _answer(plan: Plan, config: Json, trace: Any = (), began: int = 0) -> bytes:
-    """The answer for a plan, as if `config` asked for it."""
+def _answer(plan: Plan, config: Json, trace: Any = (), began: int = 0, before: Json | None = None) -> bytes:
+    """The answer for a plan, as if `config` asked for it; `before`: the config of its create, if it is another one."""
     process = config.get("process")
     user = process.get("user") if isinstance(process, dict) else None
     user = user if isinstance(user, dict) else {}
@@ -238,6 +238,8 @@ def _answer(plan: Plan, config: Json, trace: Any = (), began: int = 0) -> bytes:
     decision = Decision(Settings())
     decision.trace = list(trace)
     decision.plan, decision.requests = plan, {"v.example/gpu=0": "annotation cdi.k8s.io/x"}
+    decision.entries = merge.Entries()
+    merge.add(plan, {"process": {"user": user}, "linux": {}} if before is None else before, decision.entries)
     words = ["low=/usr/sbin/runc", "name=shim", "self=/usr/bin/shim", "verb=create", f"question={question}"]
     asked: Any = SimpleNamespace(config=config, rootful=True)
     return answers.encode(Invocation([*words, "--", "runc"]), asked, decision, began)
@@ -330,12 +332,15 @@ def test_what_is_inserted_is_what_the_merge_makes_of_it() -> None:
             answer = _answer(plan, config)
         except (answers.UnfitError, CdiError):
             continue
+        merged = _merged(plan, config)
+        if merged is not None:
+            assert _answer(plan, config, before=config) == answer, "what the config has already is no matter"
         edited = repeats.edit(text, answer)
         if edited is None:
             continue
         taken += 1
         unchanged += edited == text
-        assert json.loads(edited) == _merged(plan, config), (config, plan.origins)
+        assert json.loads(edited) == merged, (config, plan.origins)
     assert taken > CASES / 4
     assert 0 < unchanged < taken
 
