@@ -24,10 +24,12 @@ MAY_IMPORT = {
     "engines": {"base", "cdi", "config", "create.record_files", "create.record_reader", "hooks.core", "host"},
     "discover": {"base", "cdi", "config", "hooks.core", "host"},
     "doctor": {"base", "cdi", "config", "create", "discover", "engines", "host"},
-    "gate": {"base", "cdi", "host"},
+    "gate": {"base", "cdi", "grants.reader", "host"},
+    "grants": {"base", "cdi", "host"},
     "migrate": {"base", "cdi", "config", "discover", "engines", "host"},
     "cli": {
-        *("base", "cdi", "config", "create", "discover", "doctor", "engines", "gate", "host", "hooks.core", "migrate")
+        *("base", "cdi", "config", "create", "discover", "doctor", "engines", "gate", "grants", "host", "hooks.core"),
+        "migrate",
     },
 }
 ALWAYS = {""}  # shim itself: the version
