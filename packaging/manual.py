@@ -41,6 +41,12 @@ Where there is no other: its lines that allow or forbid a source count.
 .I /etc/shim/low\-level/NAME
 A symbolic link to the low\-level runtime that stands behind the launcher called NAME.
 .TP
+.I /etc/shim/grants.json
+Which subject may use which device; shim grant writes it.
+.TP
+.I /var/log/shim/audit.jsonl
+Every change of the grants.
+.TP
 .I /var/log/shim.log, ~/.local/state/shim/log
 One line for each create that injected, warned or failed. The second without root.
 .TP

@@ -23,6 +23,7 @@ from shim.cli import (
     explain,
     finding_help,
     generate,
+    grant,
     hook,
     refresh,
     runtime,
@@ -62,6 +63,7 @@ shim.add_command(config.config)
 shim.add_command(device.device)
 shim.add_command(doctor.command, "doctor")
 shim.add_command(explain.explain)
+shim.add_command(grant.grant)
 shim.add_command(hook.hook)
 shim.add_command(runtime.runtime)
 shim.add_command(system.system)

@@ -34,7 +34,17 @@ OUTSIDE = {
     "usr/local/share/bash-completion/completions/shim": "644",
     **{
         f"usr/local/share/doc/cdi-shim/{name}.md": "644"
-        for name in ("configuration", "create", "deviations", "engines", "findings", "quickstart", "rules", "specs")
+        for name in (
+            "configuration",
+            "create",
+            "deviations",
+            "engines",
+            "findings",
+            "grants",
+            "quickstart",
+            "rules",
+            "specs",
+        )
     },
     **{
         f"usr/local/share/doc/cdi-shim/rules.d/{name}.toml": "644"
