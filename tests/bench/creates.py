@@ -63,6 +63,7 @@ def creates(directory: Path) -> dict[str, Callable[[], float]]:
         specs.make_nodes(text)
     return {
         "exec into a container with a record": execute(directory),
+        "update of a container with a record": update(directory),
         "pass-through (state)": lambda: spawn(SHIM, "--root", "/run/x", "state", "id"),
         "create, nothing asked": create("nothing"),
         "create, one of 8 GPUs, repeated": asking(directory, "repeated", itertools.repeat(f"{KIND}=3")),
@@ -95,20 +96,32 @@ def asking(directory: Path, name: str, requests: Iterator[str]) -> Callable[[], 
 
 def execute(directory: Path) -> Callable[[], float]:
     """An exec of a container that was created with a device, so that its record says what to set."""
-    bundle = Path(make_bundle(directory, "exec", f"{KIND}=3"))
-    process = directory / "process.json"
-    text = json.dumps({"user": {"uid": 0, "gid": 0}, "args": ["true"], "env": ["PATH=/bin"], "cwd": "/"})
+    process = json.dumps({"user": {"uid": 0, "gid": 0}, "args": ["true"], "env": ["PATH=/bin"], "cwd": "/"})
+    return _later(directory, "exec", "--process", process, "NVIDIA_VISIBLE_DEVICES=void")
+
+
+def update(directory: Path) -> Callable[[], float]:
+    """An update of such a container's resources, with the device rules that an engine knows."""
+    rules = [{"allow": False, "access": "rwm"}, {"allow": True, "type": "c", "major": 1, "minor": 3, "access": "rwm"}]
+    resources = json.dumps({"cpu": {"cpus": "0-1"}, "devices": rules})
+    return _later(directory, "update", "--resources", resources, '"major":195')
+
+
+def _later(directory: Path, verb: str, option: str, text: str, wanted: str) -> Callable[[], float]:
+    """A call with a file, which is put back before each run, and must hold `wanted` behind it."""
+    bundle = Path(make_bundle(directory, verb, f"{KIND}=3"))
+    file = directory / f"{verb}.json"
     created = False
 
     def run() -> float:
         nonlocal created
         if not created:
-            spawn(SHIM, "--root", "/run/x", "create", "--bundle", str(bundle), "exec")
+            spawn(SHIM, "--root", "/run/x", "create", "--bundle", str(bundle), verb)
             created = True
-        process.write_text(text)
-        took = spawn(SHIM, "--root", "/run/x", "exec", "--process", str(process), "exec")
-        if "NVIDIA_VISIBLE_DEVICES=void" not in process.read_text():
-            raise SystemExit("exec did not set the variable of the device")
+        file.write_text(text)
+        took = spawn(SHIM, "--root", "/run/x", verb, option, str(file), verb)
+        if wanted not in file.read_text():
+            raise SystemExit(f"{verb} did not set what the device needs")
         return took
 
     return run
