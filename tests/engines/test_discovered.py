@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conformance import trees
+from engines.harness.published import publish
 from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Sandbox
 from unit.discover import machines
@@ -54,7 +55,7 @@ def test_a_user_who_is_not_root_reads_every_node_of_the_device(
     mounts = [mount for part in every for mount in part.get("mounts", ())]
     paths = [node["path"] for node in nodes] + [mount["containerPath"] for mount in mounts]
     assert len(mounts) == (2 if name in {"intel", "drm"} else 0)
-    _publish(sandbox, document, f"{sandbox.host}/{name}")
+    publish(sandbox, document, f"{sandbox.host}/{name}", "discovered")
     bundle = Bundle(sandbox, f"discovered-{name}", "\n".join(f"head -c1 {path} | od -An -tx1" for path in paths))
     config = bundle.config()
     config["process"]["user"] = {"uid": USER, "gid": USER}
@@ -71,13 +72,3 @@ def _with_zeros(entries: machines.Entries) -> machines.Entries:
         else entry
         for path, entry in entries.items()
     }
-
-
-def _publish(sandbox: Sandbox, document: dict[str, Any], top: str) -> None:
-    """Write the spec for the sandbox, where the nodes of the fake host lie below a directory."""
-    for edits in (document.get("containerEdits", {}), *(device["containerEdits"] for device in document["devices"])):
-        for node in edits.get("deviceNodes", ()):
-            node["hostPath"] = top + node.get("hostPath", node["path"])
-        for mount in edits.get("mounts", ()):
-            mount["hostPath"] = top + mount["hostPath"]
-    (sandbox.scratch / "etc-cdi" / "discovered.json").write_text(json.dumps(document), encoding="utf-8")

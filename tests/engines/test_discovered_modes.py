@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conformance import hosts
+from engines.harness.published import publish
 from engines.harness.runtimes import Bundle, Runtime
 from engines.harness.sandbox import Sandbox
 from unit.discover.nvidia import test_companions, test_tegra, test_wsl
@@ -64,7 +65,7 @@ def test_a_container_has_what_the_spec_of_a_mode_says(
     wish = Wish(str(shim), mode=mode)
     [(_, document)] = vendors.documents(nvidia.discover(Host(str(top)), wish), wish)
     assert spec.faults(json.dumps(document).encode()) == []
-    _publish(sandbox, document, f"{sandbox.host}/{mode}")
+    publish(sandbox, document, f"{sandbox.host}/{mode}", "mode")
     script = [f"head -c1 {path} | od -An -tx1" for path in nodes]
     script += [f"test -e {path} && echo there" for path in files]
     script += [f"grep -q {library} /etc/ld.so.cache && echo cached"] if library else []
@@ -74,11 +75,3 @@ def test_a_container_has_what_the_spec_of_a_mode_says(
     bundle.file.write_text(json.dumps(config), encoding="utf-8")
     output = runtime("run", "--device", device, "--bundle", bundle.directory, bundle.id).ok()
     assert output.split() == ["00"] * len(nodes) + ["there"] * len(files) + ["cached"] * bool(library)
-
-
-def _publish(sandbox: Sandbox, document: dict[str, Any], top: str) -> None:
-    """Write the spec for the sandbox, where the files of the fake host lie below a directory."""
-    for edits in (document.get("containerEdits", {}), *(device["containerEdits"] for device in document["devices"])):
-        for entry in (*edits.get("deviceNodes", ()), *edits.get("mounts", ())):
-            entry["hostPath"] = top + entry.get("hostPath", entry.get("path", ""))
-    (sandbox.scratch / "etc-cdi" / "mode.json").write_text(json.dumps(document), encoding="utf-8")
