@@ -1,6 +1,7 @@
-"""Cases of gate.json: a request as bytes through the gate's parser and judgement, with a daemon that answers inspect.
+"""Cases of gate.json: a request as bytes through the gate's parser and judgement, and once more through its sockets.
 
-`decide` is called for every case; test_gate.py sends the same bytes through sockets as well.
+Behind the sockets is a daemon that records what reaches it: nothing of a request that is refused, and exactly the
+expected value of one that passes.
 """
 
 from __future__ import annotations
@@ -12,15 +13,37 @@ from shim.gate import head
 from shim.gate.judge import Decision, Denied, Policy, Request, decide
 from shim.gate.judge.decide import refusal
 
+from . import gate_wire
 from .runner import difference
 
 _FROZEN = {"annotation_prefixes": tuple, "device_paths": frozenset, "volume_types": frozenset, "allow": frozenset}
 _FROZEN |= {"env_live_runtimes": frozenset, "never": tuple, "readonly": tuple, "min_api": tuple}
 
 
-def run(case: dict[str, Any], tmpdir: str) -> str | None:  # noqa: ARG001 - the interface of all families
+def run(case: dict[str, Any], tmpdir: str) -> str | None:
     """None: as expected. Else what differs."""
-    return compare(decision_of(case["input"]), case["expect"])
+    return compare(decision_of(case["input"]), case["expect"]) or _on_the_wire(case["input"], case["expect"], tmpdir)
+
+
+def _on_the_wire(given: dict[str, Any], expected: dict[str, Any], tmpdir: str) -> str | None:
+    """What differs where the same bytes go through sockets."""
+    state = given.get("state") or {}
+    grants = gate_wire.FakeGrants(None if given["grants"] is None else frozenset(given["grants"]))
+    arguments = {"containers": containers(state), "realpath": links(state)}
+    with gate_wire.running(tmpdir, policy_of(given), grants, **arguments) as setup:
+        status, headers, body = setup.ask(wire(given))
+        reached = setup.daemon.received
+    if expected["decision"] == "deny":
+        got: dict[str, Any] = {"status": status, "reason": headers.get("x-shim-gate"), "reached": len(reached)}
+        message = json.loads(body)["message"] if body else ""
+        if not message.endswith(f" [{expected['reason']}]"):
+            return f"on the wire: the message is {message}"
+        return difference(got, {"status": expected["status"], "reason": expected["reason"], "reached": 0})
+    got = {"passed": status in (101, 200), "reached": len(reached)}
+    if "forward" in expected:
+        got["forward"] = json.loads(reached[0].body)
+    wanted = {"passed": True, "reached": 1}
+    return difference(got, wanted | ({"forward": expected["forward"]} if "forward" in expected else {}))
 
 
 def compare(decision: Decision, expected: dict[str, Any]) -> str | None:
@@ -64,7 +87,10 @@ def wire(case: dict[str, Any]) -> bytes:
     if ["Transfer-Encoding", "chunked"] in request["headers"]:
         body = (b"%x\r\n%s\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
     lines = [f"{request['method']} {request['target']} HTTP/1.1", "Host: docker"]
-    lines += [f"{name}: {value}" for name, value in request["headers"]]
+    for name, value in request["headers"]:
+        # some lengths are those of an earlier text of the body; larger ones are meant so
+        too_short = name == "Content-Length" and 0 < int(value) < len(body)
+        lines.append(f"{name}: {len(body) if too_short else value}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 

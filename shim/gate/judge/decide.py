@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shim.gate.judge import create, devices, host, json_strict, routes, target, volumes
@@ -13,6 +15,7 @@ from shim.gate.judge.structure import canonical
 if TYPE_CHECKING:
     from shim.gate.judge.model import Inspect, Policy, RealPath, Request
 
+_IDENTITY = re.compile(r"[0-9a-f]{64}")
 METHODS = frozenset({"DELETE", "GET", "HEAD", "POST", "PUT"})
 _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 _CLASSIC = (
@@ -129,8 +132,10 @@ def _judge(
     kind = admission.kind
     if kind == "start":
         stored = inspect(admission.parameters[0])
-        names = create.judge_stored(stored, policy, grants, inspect, realpath) if stored is not None else []
-        return Decision(True, "ok-start", admission=admission, names=tuple(names))
+        if stored is None:
+            return Decision(True, "ok-start", admission=admission)
+        names = create.judge_stored(stored, policy, grants, inspect, realpath)
+        return Decision(True, "ok-start", admission=_of_judged(admission, stored), names=tuple(names))
     if kind not in routes.READ:
         return Decision(True, "ok", admission=admission)
     body = request.body or b""
@@ -153,6 +158,15 @@ def _judge(
     devices.check_granted(asked, policy, grants)
     reason = "ok-granted" if asked else "ok" if kind == "hijack-json" else "ok-judged"
     return Decision(True, reason, admission=admission, body=json_strict.encode(judged), names=tuple(asked))
+
+
+def _of_judged(admission: Admission, stored: dict[str, Any]) -> Admission:
+    """The start of the container that was judged, whichever has its name meanwhile."""
+    identity = stored.get("Id")
+    if not isinstance(identity, str) or not _IDENTITY.fullmatch(identity):
+        return admission
+    name = f"/containers/{admission.parameters[0]}/"
+    return replace(admission, target=admission.target.replace(name, f"/containers/{identity}/", 1))
 
 
 def _judge_other(kind: str, value: Any, policy: Policy, grants: frozenset[str] | None) -> dict[str, Any]:

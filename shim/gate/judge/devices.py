@@ -27,6 +27,11 @@ _KINDS = {"NVIDIA_VISIBLE_DEVICES": "nvidia.com/gpu=", "AMD_VISIBLE_DEVICES": "a
 _MOST_SHOWN = 8
 
 
+def is_name(name: str) -> bool:
+    """Whether a text has the form vendor/class=name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_name(name: str) -> str:
     """The name, which has the form vendor/class=name. Raises Denied: device-name-invalid."""
     if not _NAME.fullmatch(name):
