@@ -10,14 +10,19 @@ import sys
 from shim.base.execute import let_interrupts_through
 
 # Part -> its module; for all others the command line
-PARTS = {"create": "shim.create", "precreate": "shim.create.precreate", "netdevices": "shim.hooks.netdevices"}
+PARTS = {
+    "create": "shim.create",
+    "precreate": "shim.create.precreate",
+    "netdevices": "shim.hooks.netdevices",
+    "gate": "shim.gate.serve",
+}
 
 
 def main(part: str, words: list[str]) -> None:
     """Run a part of shim.
 
     Arguments:
-        part: "create", "precreate", "netdevices" or "cli".
+        part: "create", "precreate", "netdevices", "gate" or "cli".
         words: what the launcher hands over to it (shim.create.invocation), or a command line.
     """
     if words[:1] == ["sigint=held"]:

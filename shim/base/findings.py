@@ -264,6 +264,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "DEVCHAR_MISSING": (WARNING, "shim system create-dev-char-symlinks"),
     "CGROUPS_OFF": (WARNING, "set no-cgroups = false there, and true in a user's own file alone"),
     "DOCKER_CONTEXT": (NOTE, "docker context use default"),
+    "GATE_POLICY": (ERROR, "correct the policy; docs/gate.md has its keys"),
+    "GATE_LISTEN": (ERROR, "check owner and mode of the directory, and that no other gate listens there"),
+    "GATE_PRIVILEGE": (ERROR, "start it as root without a seccomp filter that forbids prctl, or as an ordinary user"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

@@ -22,6 +22,7 @@ from shim.cli import (
     doctor,
     explain,
     finding_help,
+    gate,
     generate,
     grant,
     hook,
@@ -63,6 +64,7 @@ shim.add_command(config.config)
 shim.add_command(device.device)
 shim.add_command(doctor.command, "doctor")
 shim.add_command(explain.explain)
+shim.add_command(gate.gate)
 shim.add_command(grant.grant)
 shim.add_command(hook.hook)
 shim.add_command(runtime.runtime)
