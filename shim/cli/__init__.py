@@ -30,6 +30,7 @@ from shim.cli import (
     runtime,
     spec_diff,
     system,
+    transform,
     validate,
     version,
 )
@@ -57,6 +58,7 @@ completion.WithVerbs.devices = staticmethod(cdi.complete_devices)
 cdi.cdi.add_command(generate.command, "generate")
 cdi.cdi.add_command(refresh.command, "refresh")
 cdi.cdi.add_command(spec_diff.command, "diff")
+cdi.cdi.add_command(transform.transform)
 cdi.cdi.add_command(validate.command, "validate")
 shim.add_command(cdi.cdi)
 shim.add_command(completion.completion)
