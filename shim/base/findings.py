@@ -262,6 +262,18 @@ TABLE: dict[str, tuple[str, str]] = {
         "write the specs into a directory that both see, and name it to the engine (cdi-spec-dirs) and to shim "
         "(spec-dirs below [cdi] in the configuration)",
     ),
+    "CONTAINER_UNKNOWN": (
+        ERROR,
+        "`docker ps -a`, `podman ps -a`, `ctr c ls` and `crictl ps -a` list them",
+    ),
+    "CONTAINER_ASKS_NOTHING": (WARNING, "ask by annotation or --device"),
+    "CONTAINER_LACKS": (ERROR, "create the container anew, with the runtime shim"),
+    "CONTAINER_OUTDATED": (WARNING, "create the container anew"),
+    "CONTAINER_FAILED": (WARNING, "`shim help ID` explains the id in that message"),
+    "DEVICE_RULE_LOST": (
+        ERROR,
+        "create the container anew, after `shim system create-dev-char-symlinks` if a daemon-reload took the rule away",
+    ),
     "DEVCHAR_MISSING": (WARNING, "shim system create-dev-char-symlinks"),
     "CGROUPS_OFF": (WARNING, "set no-cgroups = false there, and true in a user's own file alone"),
     "DOCKER_CONTEXT": (NOTE, "docker context use default"),

@@ -11,15 +11,10 @@ from typing import Any
 from shim.base import fastjson, files
 from shim.base.findings import CdiError, Finding
 from shim.create import record_files, record_reader
+from shim.engines.lookup import NAMES
 
 Json = dict[str, Any]
 
-# Annotations with namespace, Pod and container, outermost first; a name is the end of such a tuple, joined by "/".
-_NAMES = (
-    ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"),
-    ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"),
-    ("nerdctl/namespace", "nerdctl/name"),
-)
 _REMEDY = (
     "`shim explain --list` shows the containers with a record; the id for a name: `docker inspect -f '{{.Id}}' NAME`, "
     "`podman inspect -f '{{.Id}}' NAME`, `crictl ps --name NAME`"
@@ -66,7 +61,7 @@ def _label(entry: Json) -> str:
     try:
         annotations = fastjson.loads(files.read(entry["config"]).decode("utf-8"))["annotations"]
         rows: list[list[str]] = [
-            [annotations[key] for key in keys if isinstance(annotations.get(key), str)] for keys in _NAMES
+            [annotations[key] for key in keys if isinstance(annotations.get(key), str)] for keys in NAMES
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # gone, or without such annotations
         return ""

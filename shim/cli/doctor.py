@@ -7,6 +7,7 @@ import sys
 import click
 
 from shim import doctor as doctors
+from shim.cli import completion
 from shim.cli.cdi import complete_devices
 from shim.cli.output import format_option, show_document, show_finding_table, show_table
 from shim.doctor.model import OK, Report
@@ -22,9 +23,16 @@ from shim.host.host import Host
     shell_complete=complete_devices,
     help="Why this device works here, or does not.",
 )
+@click.option(
+    "--container",
+    default="",
+    metavar="NAME",
+    shell_complete=completion.containers,
+    help="What this container asked for, what it got, and what of that is missing now.",
+)
 @click.option("--engine", type=click.Choice(list(table.ENGINES)), default=None, help="Look at this engine alone.")
 @format_option
-def command(device: str, engine: str | None, form: str) -> None:
+def command(device: str, container: str, engine: str | None, form: str) -> None:
     """Examine the whole chain from the kernel module to the container, and name each cause with its remedy.
 
     Looked at are the driver and its device nodes, the specs and who can change them, the engines' configuration, and
@@ -36,8 +44,12 @@ def command(device: str, engine: str | None, form: str) -> None:
       shim doctor
       shim doctor --device nvidia.com/gpu=0
       shim doctor --engine docker -o json
+      shim doctor --container my-container
     """
-    report = doctors.examine(Host(), device, engine or "")
+    if container and (device or engine):
+        raise click.UsageError("--container goes without --device and --engine: a container has both")
+    host = Host()
+    report = doctors.examine_container(host, container) if container else doctors.examine(host, device, engine or "")
     if form != "table":
         show_document(report.to_json(), form)
     else:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shim.doctor import devices, hardware, registrations, specs, surroundings
+from shim.doctor import container, devices, hardware, registrations, specs, surroundings
 from shim.doctor.machine import Machine, moved
 from shim.doctor.model import SPEC, Check, Report
 
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shim.host.host import Host
+
+
+def examine_container(host: Host, word: str) -> Report:
+    """Examine a container of this machine.
+
+    Arguments:
+        host: the machine.
+        word: its name, its id or the beginning of that.
+    """
+    return Report(container.checks(Machine(host), word))
 
 
 def examine(host: Host, device: str = "", engine: str = "") -> Report:

@@ -14,7 +14,7 @@ from shim.base.findings import ERROR
 from shim.discover import generate
 from shim.discover.model import Wish
 from shim.discover.output import Target
-from shim.doctor import examine
+from shim.doctor import examine, examine_container
 from shim.doctor.model import Report
 from shim.host.host import Host
 
@@ -101,6 +101,10 @@ class Patient:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Host, "version", lambda _host, _program: self.version)  # no program of it is started
             return examine(self.host, device, engine)
+
+    def examine_container(self, word: str) -> Report:
+        """What the doctor reports of a container."""
+        return examine_container(self.host, word)
 
 
 def errors(report: Report) -> set[str]:

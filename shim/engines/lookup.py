@@ -1,0 +1,182 @@
+"""A container by the name that its users know, looked up where engines write it. Only read.
+
+    engine              a running container                                    one that does not run
+    ------------------  -----------------------------------------------------  --------------------------------------
+    docker              the shim's bundle has the id; the name is in           the same file
+                        containers/ID/config.v2.json of docker's data root
+    podman, CRI-O       conmon has id, name and bundle on its command line     overlay-containers/containers.json
+    containerd, CRI     the shim's bundle has the id; names are annotations    -
+    nerdctl             of config.json
+
+Sources: conmon(8); containerd, core/runtime/v2, Bundle; moby, container/container.go (Name, State); containers/storage,
+containers.go (Container.Names)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from shim.base.findings import CdiError
+from shim.base.paths import parent
+from shim.engines import docker
+from shim.engines.in_use import SHIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shim.host.host import Daemon, Host
+
+    Json = dict[str, Any]
+
+# Annotations with namespace, Pod and container, outermost first; a name is the end of such a tuple, joined by "/".
+NAMES = (
+    ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"),
+    ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"),
+    ("nerdctl/namespace", "nerdctl/name"),
+)
+_ENGINES = {"moby": "docker", "plugins.moby": "docker"}  # of a namespace of containerd
+_MANAGERS = {"libpod": "podman", "cri-o": "crio"}  # of the annotation io.container.manager
+_DOCKER_ROOT = "/var/lib/docker"
+_STORAGES = ("/var/lib/containers/storage", ".local/share/containers/storage")
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container that an engine knows.
+
+    Attributes:
+        engine: its engine, "" when unknown.
+        id: its id.
+        name: its name, "" when it has none.
+        bundle: the directory of its config.json, "" when it has none now.
+        program: the runtime by which it is called, "" when unknown.
+        pid: its first process, 0 when it does not run.
+        error: what the engine keeps of its last failed start, "" for nothing.
+        config: its config.json, {} where that cannot be read.
+    """
+
+    engine: str
+    id: str
+    name: str = ""
+    bundle: str = ""
+    program: str = ""
+    pid: int = 0
+    error: str = ""
+    config: Json = field(default_factory=dict)
+
+
+def find(host: Host, word: str) -> list[Container]:
+    """The containers that a word means: by the whole id or name, else by the beginning of the id.
+
+    Arguments:
+        host: the machine.
+        word: an id, the beginning of an id, or a name: NAME, POD/NAME or NAMESPACE/POD/NAME.
+    """
+    every = known(host)
+    whole = [one for one in every if one.id == word or (one.name and f"/{one.name}".endswith(f"/{word}"))]
+    return whole or [one for one in every if one.id.startswith(word)]
+
+
+def known(host: Host) -> list[Container]:
+    """Every container that is found, those that run first; each id once."""
+    found: dict[str, Container] = {}
+    stored = {one.id: one for one in (*_of_docker(host), *_of_storage(host))}
+    for one in (*_of_shims(host), *_of_monitors(host)):
+        other = stored.get(one.id)
+        name = one.name or (other.name if other else "")
+        found.setdefault(one.id, Container(one.engine, one.id, name, one.bundle, one.program, one.pid, "", one.config))
+    for id, one in stored.items():
+        found.setdefault(id, one)
+    return list(found.values())
+
+
+def _of_shims(host: Host) -> Iterator[Container]:
+    shims = [shim for name in SHIMS for shim in host.daemons(name, of_every_user=True)]
+    for tasks, shim in {parent(shim.cwd): shim for shim in shims}.items():
+        engine = _ENGINES.get(shim.option("-namespace"), "containerd")
+        for file in host.glob(f"{tasks}/*/config.json"):
+            bundle = parent(file)
+            config = document(host, file)
+            program = host.find(host.text(f"{bundle}/runtime") or "runc", path=shim.path)
+            pid = _pid(host, f"{bundle}/init.pid")
+            name = _label(config)
+            yield Container(engine, bundle.rpartition("/")[2], name, bundle, program, pid, config=config)
+
+
+def _of_monitors(host: Host) -> Iterator[Container]:
+    for monitor in host.daemons("conmon", of_every_user=True):
+        bundle, id = monitor.option("-b", "--bundle"), monitor.option("-c", "--cid")
+        if not bundle.startswith("/") or not id or monitor.option("--exec-process-spec"):
+            continue
+        config = document(host, f"{bundle}/config.json")
+        annotations = config.get("annotations")
+        manager = annotations.get("io.container.manager") if isinstance(annotations, dict) else ""
+        name = _label(config) or monitor.option("-n", "--name")
+        pid = _pid(host, monitor.option("-p", "--container-pidfile"))
+        yield Container(_MANAGERS.get(str(manager), ""), id, name, bundle, _program(host, monitor), pid, config=config)
+
+
+def _program(host: Host, monitor: Daemon) -> str:
+    return host.find(monitor.option("-r", "--runtime"), path=monitor.path)
+
+
+def _of_docker(host: Host) -> Iterator[Container]:
+    roots = {_DOCKER_ROOT: None}
+    try:
+        location = docker.ENGINE.locate(host)
+        root = docker.ENGINE.read(host, location).document.get("data-root")
+        option = location.daemon.option("--data-root") if location.daemon else ""
+        roots = {str(option or root or _DOCKER_ROOT): None}
+    except CdiError:
+        pass
+    for root in roots:
+        for file in host.glob(f"{root}/containers/*/config.v2.json"):
+            kept = document(host, file)
+            state = kept.get("State")
+            error = str(state.get("Error") or "") if isinstance(state, dict) else ""
+            yield Container("docker", str(kept.get("ID", "")), str(kept.get("Name", "")).lstrip("/"), error=error)
+
+
+def _of_storage(host: Host) -> Iterator[Container]:
+    home = host.environment.get("HOME", "")
+    for storage in _STORAGES:
+        top = storage if storage.startswith("/") else f"{home}/{storage}"
+        for file in host.glob(f"{top}/overlay-containers/containers.json"):
+            listed = _decoded(host, file)
+            for entry in listed if isinstance(listed, list) else ():
+                if isinstance(entry, dict) and isinstance(entry.get("id"), str):
+                    bundle = f"{parent(file)}/{entry['id']}/userdata"
+                    config = document(host, f"{bundle}/config.json")
+                    name = str(next(iter(entry.get("names") or ()), ""))
+                    yield Container("podman", entry["id"], name, bundle if config else "", config=config)
+
+
+def document(host: Host, path: str) -> Json:
+    """A JSON object in a file, {} where there is none."""
+    decoded = _decoded(host, path)
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _decoded(host: Host, path: str) -> Any:
+    try:
+        return json.loads(host.read(path) or b"null")
+    except (CdiError, ValueError, RecursionError):
+        return None
+
+
+def _pid(host: Host, path: str) -> int:
+    text = host.text(path) if path else ""
+    return int(text) if text.isdecimal() and host.exists(f"/proc/{text}") else 0
+
+
+def _label(config: Json) -> str:
+    annotations = config.get("annotations")
+    if not isinstance(annotations, dict):
+        return ""
+    rows: list[list[str]] = [
+        [annotations[key] for key in keys if isinstance(annotations.get(key), str)] for keys in NAMES
+    ]
+    longest = max(rows, key=len)
+    return "/".join(longest)
