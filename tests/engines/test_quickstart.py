@@ -23,8 +23,14 @@ ENGINES = {
 NIGHTLY = {"docker-26": "docker", "podman-5": "podman"}  # with the packages of Debian 13
 NOT_RUN = ("crio",)  # no Debian has a package of the engine
 
+BOX = quickstart.blocks(quickstart.README)
+GPU_ENGINES = {"gpu-podman": "podman", "gpu-containerd": "containerd"}
+GPU_NIGHTLY = {"gpu-podman": "podman", "gpu-docker": "docker"}  # with the packages of Debian 13
+GPU_NOT_RUN = ("gpu-crio",)  # as above
+
 USR = "/run/overlay/machine-0/upper"  # where a Machine keeps its changes to /usr
 
+CARD = re.compile(r"^crw-rw-rw- +1 .* 1, +5 .* renderD128$", re.MULTILINE)
 NODE = re.compile(r"^crw-rw-rw- +1 .* 1, +5 .* /dev/hello$", re.MULTILINE)
 
 
@@ -75,3 +81,33 @@ def _assert_device(sandbox: Sandbox, name: str) -> None:
     output = done.ok()
     assert "HELLO=world\n" in output, done
     assert NODE.search(output), done
+
+
+def test_each_block_of_the_readme_is_run_or_listed_as_not_run() -> None:
+    assert {*BOX} == {"gpu-box", *GPU_ENGINES, *GPU_NIGHTLY, *GPU_NOT_RUN}
+    assert quickstart.README.read_text(encoding="utf-8").count("```sh\n") == len(BOX), "none without a name"
+    for name, text in BOX.items():
+        commands = len(text.replace("\\\n", "").splitlines())
+        assert commands == (3 if name == "gpu-box" else 2), "five in all"
+
+
+@pytest.mark.parametrize("name", GPU_ENGINES)
+def test_a_gpu_box_from_nothing(sandbox: Sandbox, name: str) -> None:
+    quickstart.give_card(sandbox)
+    quickstart.prepare(sandbox, GPU_ENGINES[name])
+    _assert_card(sandbox, name)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", GPU_NIGHTLY)
+def test_a_gpu_box_from_nothing_on_debian_13(sandbox: Sandbox, name: str) -> None:
+    trixie.cover(sandbox, USR)
+    quickstart.give_card(sandbox)
+    quickstart.prepare(sandbox, GPU_NIGHTLY[name], is_newer=True)
+    _assert_card(sandbox, name)
+
+
+def _assert_card(sandbox: Sandbox, name: str) -> None:
+    """Paste the five commands, and look at what the container prints."""
+    done = quickstart.paste(sandbox, BOX["gpu-box"] + BOX[name], TOP)
+    assert CARD.search(done.ok()), done

@@ -6,6 +6,8 @@ beside it:
     systemctl   starts a daemon with its usual configuration, since there is no systemd
     crictl      makes the calls of the CRI that a block makes by it, since Debian has no package of it
     images      busybox is loaded, since there is no network
+    apt-get     refuses packages that are not installed: there is nothing from which it could install them
+    a GPU       a card of Intel, whose nodes have the numbers of /dev/zero
 
 Files that an administrator has written already keep the engines' own data in the sandbox and need no network.
 """
@@ -19,7 +21,8 @@ from pathlib import Path
 from . import images
 from .sandbox import Result, Sandbox
 
-DOCUMENT = Path(__file__).parent.parent.parent.parent / "docs/quickstart.md"
+TOP = Path(__file__).parent.parent.parent.parent
+DOCUMENT, README = TOP / "docs/quickstart.md", TOP / "README.md"
 BLOCK = re.compile(r"^<!-- block: (\S+) -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 IMAGE = "docker.io/library/busybox:latest"  # what docker and podman make of `busybox`
 
@@ -43,6 +46,34 @@ for try in $(seq 300); do
 done
 tail -n 20 /run/test-$1.log >&2
 exit 1
+"""
+
+APT_GET = """#!/bin/sh
+# apt-get install -y PACKAGE…
+[ "$1 $2" = "install -y" ] || exit 5
+shift 2
+exec dpkg --status "$@" > /dev/null
+"""
+
+# A directory in which root can make nodes, with all of /dev in it, comes in the place of /dev
+CARD = """
+mkdir /run/dev
+mount -t tmpfs -o mode=755 tmpfs /run/dev
+find /dev -maxdepth 1 ! -type d ! -type s -exec cp -a {} /run/dev \\;
+for directory in pts shm mqueue; do
+    [ ! -d /dev/$directory ] || { mkdir /run/dev/$directory; mount --bind /dev/$directory /run/dev/$directory; }
+done
+mkdir -p /run/dev/dri/by-path /run/dev/net
+mknod -m 666 /run/dev/dri/card0 c 1 5
+mknod -m 666 /run/dev/dri/renderD128 c 1 5
+mount --move /run/dev /dev
+mount -t tmpfs -o mode=755 tmpfs /sys/bus/pci/devices
+card=/sys/bus/pci/devices/0000:00:02.0
+mkdir -p $card/drm/card0 $card/drm/renderD128
+ln -s ../../../../bus/pci/drivers/i915 $card/driver
+echo 0x8086 > $card/vendor
+echo 0x9a49 > $card/device
+echo 0x030000 > $card/class
 """
 
 INSIDE = "/usr/local/sbin/in-cgroup-namespace"
@@ -88,9 +119,15 @@ STORAGE = '[storage]\ndriver = "overlay"\ngraphroot = "SCRATCH/podman"\nrunroot 
 POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}'
 
 
-def blocks() -> dict[str, str]:
+def blocks(document: Path = DOCUMENT) -> dict[str, str]:
     """Name -> text of each block, in the order of the document."""
-    return dict(BLOCK.findall(DOCUMENT.read_text(encoding="utf-8")))
+    return dict(BLOCK.findall(document.read_text(encoding="utf-8")))
+
+
+def give_card(sandbox: Sandbox) -> None:
+    """Give the machine a GPU, and an apt-get."""
+    sandbox.run("/bin/sh", "-ec", CARD).ok()
+    _write(sandbox, "/usr/local/sbin/apt-get", APT_GET, 0o755)
 
 
 def prepare(sandbox: Sandbox, engine: str, *, is_newer: bool = False) -> None:
