@@ -66,6 +66,16 @@ def redact(question: Json, trace: list[Any]) -> tuple[Json, list[Any]]:
     return _Redaction(question, trace).apply(question, trace)
 
 
+def redactor(launcher: str) -> _Redaction:
+    """What redacts texts and values that belong to no create, by `text`, `value` and `word`.
+
+    Arguments:
+        launcher: path of our program, whose name stays.
+    """
+    empty = {**dict.fromkeys(("bundle", "path", "root", "low"), ""), "launcher": launcher, "config": {}}
+    return _Redaction(empty, [])
+
+
 def shape(decision: Decision) -> Any:
     """What a redaction leaves as it is of a decision: equal for two decisions that differ by paths and values only."""
     refusal = decision.refusal.findings if decision.refusal else []

@@ -14,38 +14,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shim.doctor import container, devices, hardware, registrations, specs, surroundings
-from shim.doctor.machine import Machine, moved
+from shim.doctor.machine import moved
 from shim.doctor.model import SPEC, Check, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from shim.host.host import Host
+    from shim.doctor.machine import Machine
 
 
-def examine_container(host: Host, word: str) -> Report:
-    """Examine a container of this machine.
+def examine_container(machine: Machine, word: str) -> Report:
+    """Examine a container of a machine.
 
     Arguments:
-        host: the machine.
+        machine: the machine.
         word: its name, its id or the beginning of that.
     """
-    return Report(container.checks(Machine(host), word))
+    return _report(machine, container.checks(machine, word))
 
 
-def examine(host: Host, device: str = "", engine: str = "") -> Report:
+def examine(machine: Machine, device: str = "", engine: str = "") -> Report:
     """Examine a machine.
 
     Arguments:
-        host: the machine.
-        device: a qualified name: only what it depends on is examined. "" for all devices.
+        machine: the machine.
+        device: a qualified name, which alone is asked for. "" for all devices.
         engine: only this engine is examined, "" for all.
     """
-    checks = list(_checks(Machine(host), device, engine))
-    if host.root != "/":
-        for check in checks:
-            check.findings = [moved(finding, host.root) for finding in check.findings]
-    return Report(checks)
+    return _report(machine, _checks(machine, device, engine))
+
+
+def _report(machine: Machine, checks: Iterable[Check]) -> Report:
+    """The report, with the paths that the machine itself has."""
+    made = list(checks)
+    root = machine.host.root
+    for check in made if root != "/" else ():
+        check.findings = [moved(finding, root) for finding in check.findings]
+    return Report(made)
 
 
 def _checks(machine: Machine, device: str, engine: str) -> Iterator[Check]:

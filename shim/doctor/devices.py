@@ -14,7 +14,7 @@ from shim.host import device_files
 from shim.host.tree import Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from shim.doctor.hardware import Hardware
     from shim.doctor.machine import Machine
@@ -87,17 +87,12 @@ def explained(machine: Machine, name: str) -> Explanation:
     return Explanation(question, decide(question, machine.world))
 
 
-def links(machine: Machine, paths: Iterable[str] = ()) -> Iterator[Check]:
-    """DEVCHAR_MISSING, where systemd resolves the rules of device cgroups and cannot find a node by its numbers.
-
-    Arguments:
-        machine: the machine.
-        paths: of nodes; by default those that the specs name.
-    """
+def links(machine: Machine) -> Iterator[Check]:
+    """DEVCHAR_MISSING, where systemd resolves the rules of device cgroups and cannot find a node by its numbers."""
     if not machine.host.exists(_SYSTEMD):
         return
     try:
-        changes = device_files.link_changes(Tree(machine.host), paths or _nodes(machine))
+        changes = device_files.link_changes(Tree(machine.host), machine.nodes())
     except CdiError as error:  # something else is in the place of a link
         yield Check(RESULT, "/dev/char", "", error.findings)
         return
@@ -109,12 +104,3 @@ def links(machine: Machine, paths: Iterable[str] = ()) -> Iterator[Check]:
         text = f"systemd does not find device nodes by their numbers: {shown} {verb} missing"
         findings.append(Finding("DEVCHAR_MISSING", text))
     yield Check(RESULT, "/dev/char", f"{len(changes) - len(lacking)} of {len(changes)} links", findings)
-
-
-def _nodes(machine: Machine) -> list[str]:
-    """The device nodes that specs name, as paths of the host."""
-    paths: dict[str, None] = {}
-    for spec in machine.served.specs:
-        for edits in (spec.edits, *spec.devices.values()):
-            paths.update(dict.fromkeys(node.get("hostPath") or node["path"] for node in edits.get("deviceNodes") or ()))
-    return list(paths)

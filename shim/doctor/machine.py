@@ -51,6 +51,15 @@ class Machine:
         self.served = self._read()
         self.world: World = ExaminedWorld(host, self.settings, self.served)
 
+    def nodes(self) -> list[str]:
+        """The device nodes that specs name, as paths of the host."""
+        paths: dict[str, None] = {}
+        for spec in self.served.specs:
+            for edits in (spec.edits, *spec.devices.values()):
+                nodes = edits.get("deviceNodes") or ()
+                paths.update(dict.fromkeys(node.get("hostPath") or node["path"] for node in nodes))
+        return list(paths)
+
     def _read(self) -> Directories:
         """The devices of the configured directories, with paths of the machine."""
         if self.host.root == "/":

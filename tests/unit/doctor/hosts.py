@@ -15,6 +15,7 @@ from shim.discover import generate
 from shim.discover.model import Wish
 from shim.discover.output import Target
 from shim.doctor import examine, examine_container
+from shim.doctor.machine import Machine
 from shim.doctor.model import Report
 from shim.host.host import Host
 
@@ -100,11 +101,11 @@ class Patient:
         """What the doctor reports."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Host, "version", lambda _host, _program: self.version)  # no program of it is started
-            return examine(self.host, device, engine)
+            return examine(Machine(self.host), device, engine)
 
     def examine_container(self, word: str) -> Report:
         """What the doctor reports of a container."""
-        return examine_container(self.host, word)
+        return examine_container(Machine(self.host), word)
 
 
 def errors(report: Report) -> set[str]:
