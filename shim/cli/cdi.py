@@ -10,7 +10,7 @@ import click
 
 from shim.base.findings import ERROR, Finding
 from shim.base.nearest import nearest
-from shim.cdi import DEFAULT_DIRS, advice, directories, edits, plan
+from shim.cdi import advice, directories, edits, plan
 from shim.cdi.directories import OK
 from shim.cli import completion, describe, spec_check
 from shim.cli.files import diff, read_config, replace
@@ -255,8 +255,8 @@ def _show_search(available: Served) -> None:
     for path, state in available.searched:
         click.echo(in_full(f"  {path}: {'no usable spec' if state == OK else state}"), err=True)
     show_text(
-        f"Write a spec with the vendor's generator, for example nvidia-ctk cdi generate --output={DEFAULT_DIRS[0]}/"
-        "nvidia.yaml, or name other directories: --spec-dir here, spec-dirs below [cdi] in the configuration."
+        "Write the specs of this host's devices: `shim device setup`. Or name other directories: --spec-dir here, "
+        "spec-dirs below [cdi] in the configuration."
     )
 
 

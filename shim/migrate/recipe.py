@@ -86,6 +86,7 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
 
 
+_SHOWN = 8  # losses, or containers, that a message names
 STOPPED, WOULD_STOP = "stopped and disabled", "would be stopped and disabled"
 
 
@@ -231,9 +232,6 @@ def _losses(host: Host, one: output.SpecFile, target: Target) -> list[Finding]:
     return findings
 
 
-_SHOWN = 8  # losses that a message names
-
-
 def _their_units(host: Host, toolkit: Toolkit, generated: generate.Outcome) -> list[str]:
     """The units of the vendor that write specs which shim writes from now on."""
     files = [(path, one.kind) for one in generated.specs for path in one.in_the_way]
@@ -246,14 +244,20 @@ def _units(host: Host, path: str, kind: str) -> list[str]:
 
 
 def _notes(done: Registration) -> list[Finding]:
-    """MIGRATE_LEFT, where an engine gives containers to the vendor's runtime as before."""
-    use = done.use
-    if not done.left or not use.is_default:
-        return []
-    name = use.registry.default
-    text = f"{name} stays the default runtime of {use.engine.name}: containers that name no runtime get it as before"
-    remedy = f"let containers name the runtime {use.name}; --remove makes {use.name} the default in its place"
-    return [Finding("MIGRATE_LEFT", text, remedy, path=use.location.config)]
+    """MIGRATE_LEFT, where an engine gives containers to the vendor's runtime as before, or has some that need it."""
+    use, notes = done.use, []
+    if done.left and use.is_default:
+        name = use.registry.default
+        text = f"{name} stays the default runtime of {use.engine.name}, for containers that name no runtime"
+        remedy = f"let containers name the runtime {use.name}; --remove makes {use.name} the default in its place"
+        notes.append(Finding("MIGRATE_LEFT", text, remedy, path=use.location.config))
+    if use.containers:
+        shown = ", ".join(container.id[:12] for container in use.containers[:_SHOWN])
+        more = f" and {len(use.containers) - _SHOWN} more" if len(use.containers) > _SHOWN else ""
+        text = f"containers of {use.engine.name} run under {use.containers[0].program}: {shown}{more}"
+        remedy = "let them end before the toolkit is uninstalled: their exec, stop and delete call that program"
+        notes.append(Finding("MIGRATE_LEFT", text, remedy))
+    return notes
 
 
 # --- carrying it out --------------------------------------------------------------------------------------------------

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from shim.host.host import Host
 
 
+_HOOK = (
+    "by this file podman and CRI-O start the vendor's hook for containers, which injects devices beside those of CDI "
+    "names",
+    "remove it, and let containers ask shim: `shim runtime configure`",
+)
+
+
 @dataclass(frozen=True)
 class Toolkit:
     """A vendor's toolkit.
@@ -60,7 +67,9 @@ TOOLKITS = {
             "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env": (
                 "it has settings of the unit that writes the vendor's spec, which shim does not take over",
                 "give their values to `shim cdi generate` as options, if they matter",
-            )
+            ),
+            "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json": _HOOK,
+            "/etc/containers/oci/hooks.d/oci-nvidia-hook.json": _HOOK,
         },
     ),
     "amd": Toolkit(

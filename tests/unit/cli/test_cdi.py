@@ -459,7 +459,7 @@ def test_d9_list_without_any_spec_was_a_bare_header(shim: Any, trusted_path: Pat
     assert (done.returncode, done.stdout) == (0, "")
     lines = done.stderr.splitlines()
     assert lines[1:3] == [f"  {trusted_path}/cdi: no usable spec", f"  {trusted_path}/none: missing"]
-    assert "generate" in lines[3]
+    assert "shim device setup" in lines[3]
     assert "--spec-dir" in lines[3]
     _write(trusted_path, gpu=GPU)
     assert shim("cdi", "list").stderr == ""

@@ -129,6 +129,9 @@ LAYOUTS = {
     "nix": [*driverroots.driver(STORE), *driverroots.program("/run/current-system/sw/bin/nvidia-smi")],
 }
 
+VERBS = {"infiniband_verbs__uverbs1__dev": "231:1"}  # the network of the first Gaudi card
+VERBS_NODE = {"/dev/infiniband/uverbs1": {"node": ZERO, "mode": "0666"}}
+
 HOSTS = {
     "eight-gpus": GoldenHost(("nvidia",), [*_installed(MULTIARCH), *_nodes(EIGHT), *_drm(EIGHT)], gpus=EIGHT),
     "mig": GoldenHost(
@@ -156,7 +159,7 @@ HOSTS = {
         machines.LAPTOP,
         (replace(ONE[0], pci_address="0000:01:00.0"),),
     ),
-    "gaudi": GoldenHost(("habana",), tree={**machines.gaudi(0), **machines.gaudi(11)}),
+    "gaudi": GoldenHost(("habana",), tree={**machines.gaudi(0, **VERBS), **machines.gaudi(11), **VERBS_NODE}),
     "two-adapters": GoldenHost(("rdma",), tree=machines.TWO_ADAPTERS),
     "driver-container": GoldenHost(
         ("nvidia",),

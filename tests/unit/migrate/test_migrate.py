@@ -14,6 +14,9 @@ from unit.migrate.machines import LAUNCHER, UNITS, Machine
 from shim.base.findings import CdiError, Finding
 from shim.discover import output, setup
 from shim.discover.nvidia.snapshot import Snapshot
+from shim.engines import remove as removal
+from shim.engines.configure import Options
+from shim.engines.table import ENGINES
 from shim.host.host import Daemon
 
 Make = Callable[[str], Machine]
@@ -155,6 +158,32 @@ def test_a_default_that_was_the_vendors_becomes_ours_and_is_restored(make: Make,
     assert json.loads(machine.read(DAEMON)) == {"default-runtime": "shim", "runtimes": {"shim": {"path": LAUNCHER}}}
     run(machine, "nvidia", "--undo")
     assert machine.read(DAEMON) == before
+
+
+def test_removing_shim_from_an_engine_brings_the_vendors_runtime_back(make: Make, run: Run) -> None:
+    """`shim runtime remove` must not leave a default runtime that is not registered."""
+    machine = make("docker/nvidia-toolkit").nvidia()
+    before = machine.read(DAEMON)
+    run(machine, "nvidia", "--remove")
+    removal.remove(machine.host, ENGINES["docker"], Options())
+    assert machine.read(DAEMON) == before
+    assert run(machine, "nvidia", "--undo").exit_code == 0
+    assert machine.read(DAEMON) == before
+
+
+def test_running_containers_that_need_the_vendors_program_are_named(make: Make, run: Run) -> None:
+    machine = make("docker/gpu-host").nvidia()
+    containers(machine, c1=config())
+    done = run(machine, "nvidia")
+    text = "containers of docker run under /usr/bin/nvidia-container-runtime: c1"
+    assert text in done.stderr.replace("\n  ", " ")
+
+
+def test_the_hook_of_an_older_toolkit_is_named(make: Make, run: Run) -> None:
+    machine = make("podman/nvidia-hook").nvidia()
+    done = run(machine, "nvidia", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "MIGRATE_LEFT: /usr/share/containers/oci/hooks.d/oci-nvidia-hook.json" in done.stderr
 
 
 def test_a_change_that_an_administrator_made_since_stays(make: Make, run: Run) -> None:
