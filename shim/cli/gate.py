@@ -44,7 +44,7 @@ def gate() -> None:
 @click.option("--listen", default="", metavar="SOCKET", help="Where clients connect; default: the socket of systemd.")
 @_upstream
 @_policy
-@click.option("--grants", "grants_path", default=grants.DEFAULT, metavar="FILE", help="Grants of all subjects.")
+@click.option("--grants", "grants_path", default=grants.FILE, metavar="FILE", help="Grants of all subjects.")
 @click.option("--metrics", default="", metavar="SOCKET", help="Serve counters there, in the format of Prometheus.")
 @click.option("--group", default="", metavar="GROUP", help="Owns the sockets, which have mode 0660.")
 @click.option("--log", default="", metavar="FILE", help="Append decisions to FILE; default: standard output.")

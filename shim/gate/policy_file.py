@@ -14,12 +14,12 @@ from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 from shim.gate.judge.devices import is_name
 from shim.gate.judge.model import Policy
+from shim.grants import reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DIRECTORY = "/etc/shim/gate.d"
-_SUBJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _BUILDERS = ("classic", "daemon", "deny")
 _SWITCHES = frozenset({"ipc-host", "userns-host", "cgroup-parent"})
 _VOLUME_TYPES = frozenset({"tmpfs", "nfs", "nfs4", "cifs"})
@@ -29,10 +29,9 @@ _LOWEST = 40
 
 def check_subject(subject: str) -> str:
     """The name of a subject. Raises CdiError: GATE_POLICY."""
-    if not _SUBJECT.fullmatch(subject):
-        text = f"{subject!r} is not the name of a subject"
-        remedy = "use at most 128 letters of A-Z a-z 0-9 . _ -, the first a letter or digit"
-        raise CdiError([Finding("GATE_POLICY", text, remedy)])
+    fault = reader.check_subject(subject)
+    if fault:
+        raise CdiError([Finding("GATE_POLICY", f"{subject!r} is not the name of a subject: {fault}", "correct it")])
     return subject
 
 

@@ -110,7 +110,7 @@ def check_granted(names: Iterable[str], policy: Policy, grants: frozenset[str] |
     if not asked:
         return
     if grants is None:
-        raise Denied("grants-unreadable", subject=policy.subject)
+        raise Denied("grants-unreadable")
     missing = [name for name in asked if name not in grants]
     if missing:
         raise _grant_missing(missing, policy, grants)

@@ -21,8 +21,7 @@ REASONS: dict[str, tuple[int, str]] = {
     ),
     "grants-unreadable": (
         403,
-        "the grants file is unreadable, so no device can be given; let the operator check /etc/shim/grants.json"
-        " and run: shim gate verify --subject {subject}",
+        "the grants file is unreadable, so no device can be given; tell the operator: shim grant list shows the cause",
     ),
     "device-name-invalid": (
         403,
