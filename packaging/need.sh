@@ -36,6 +36,7 @@ test     need packaged busybox                 busybox-static              busyb
 test     need packaged containerd              containerd                  containerd              containerd
 test     need packaged dockerd                 docker.io                   moby-engine             docker
 test     need packaged docker                  docker-cli/docker.io        docker-cli              docker
+test     need packaged docker-compose          docker-compose              docker-compose          docker-compose
 test     need packaged podman                  podman                      podman                  podman
 test     need packaged conmon                  conmon                      conmon                  conmon
 test     need packaged newuidmap               uidmap                      shadow-utils            shadow

@@ -23,6 +23,7 @@ PACKAGES = {
     "ctr": "containerd",
     "dockerd": "docker.io",
     "docker": "docker.io",
+    "docker-compose": "docker-compose",
     "podman": "podman",
     "conmon": "conmon",
     "newuidmap": "uidmap",
