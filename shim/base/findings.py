@@ -274,6 +274,11 @@ TABLE: dict[str, tuple[str, str]] = {
         ERROR,
         "create the container anew, after `shim system create-dev-char-symlinks` if a daemon-reload took the rule away",
     ),
+    "NODE_DENIED": (
+        ERROR,
+        "add the user to the group of the node (`usermod -aG GROUP USER`), and let crun keep the groups: "
+        "`podman run --group-add keep-groups`",
+    ),
     "DEVCHAR_MISSING": (WARNING, "shim system create-dev-char-symlinks"),
     "CGROUPS_OFF": (WARNING, "set no-cgroups = false there, and true in a user's own file alone"),
     "DOCKER_CONTEXT": (NOTE, "docker context use default"),

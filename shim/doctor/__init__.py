@@ -59,7 +59,7 @@ def _checks(machine: Machine, device: str, engine: str) -> Iterator[Check]:
     there, faults = hardware.look(machine)
     if faults:
         yield Check(SPEC, "generated specs", "", faults)
-    yield from hardware.checks(there)
+    yield from hardware.checks(machine, there)
     yield from specs.checks(machine, there)
     if device:
         yield devices.device(machine, there, device)
@@ -68,4 +68,5 @@ def _checks(machine: Machine, device: str, engine: str) -> Iterator[Check]:
     yield from hardware.freshness(there)
     yield from hardware.unserved(machine, there)
     yield from devices.links(machine)
+    yield from devices.rights(machine)
     yield from registrations.checks(machine, engine)

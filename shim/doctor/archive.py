@@ -26,8 +26,9 @@ from shim import __version__
 from shim.base import files, remedies
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
-from shim.create import log, redaction
+from shim.create import redaction
 from shim.discover import inventory
+from shim.doctor import history
 from shim.engines import table
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
 
 _FIRST = "doctor.json"
 _MODE = 0o600
-_LARGEST = 256 * 1024  # bytes of a spec, and of the end of the log
+_LARGEST = 256 * 1024  # letters of a spec
 _LINES = 50  # of the log
+_OF_LINES = ("time", "verb", "outcome", "devices", "specs", "findings")  # without id and bundle
 _HEXADECIMAL = "[0-9a-fA-F]"
 _PERSONAL = re.compile(
     rf"{_HEXADECIMAL}{{8}}(?:-{_HEXADECIMAL}{{4}}){{3}}-{_HEXADECIMAL}{{12}}"  # a UUID
@@ -100,7 +102,7 @@ def _members(machine: Machine, report: Report) -> Iterator[tuple[str, str]]:
         "engines.json": {engine.name: _engine(machine, engine) for engine in table.ENGINES.values()},
         "nodes.json": _nodes(machine),
         "settings.json": machine.settings.to_json(),
-        "log.json": _log(machine),
+        "log.json": [{name: line.get(name) for name in _OF_LINES} for line in history.lines(machine)[-_LINES:]],
     }
     for name, document in documents.items():
         yield name, json.dumps(clean.value(document), indent=1) + "\n"
@@ -199,19 +201,3 @@ def _nodes(machine: Machine) -> Json:
         node = machine.world.node(path)
         nodes[path] = list(node) if node else None
     return nodes
-
-
-def _log(machine: Machine) -> list[Any]:
-    """The last lines of the log: when, what came of it, which devices and findings."""
-    usual = log.find(machine.rootful) if machine.host.root == "/" else log.SYSTEM_FILE
-    path = machine.settings.log_file if machine.settings.log_file is not None else usual
-    lines = []
-    for line in machine.host.text(path).splitlines()[-_LINES:] if path else ():
-        try:
-            members = json.loads(line)
-            lines.append(
-                {name: members.get(name) for name in ("time", "verb", "outcome", "devices", "specs", "findings")}
-            )
-        except (ValueError, AttributeError):
-            continue
-    return lines

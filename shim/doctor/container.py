@@ -16,7 +16,7 @@ from shim.create.invocation import Invocation
 from shim.create.question import Question
 from shim.create.recipe import decide
 from shim.create.supposed_caller import SupposedCaller
-from shim.doctor import devices
+from shim.doctor import devices, history
 from shim.doctor.model import NODES, REGISTRATION, REQUEST, RESULT, SPEC, Check
 from shim.engines import launcher, lookup, table
 
@@ -52,7 +52,7 @@ def checks(machine: Machine, word: str) -> Iterator[Check]:
     entry = next((entry for entry in every if entry["id"] == one.id), None)
     runs = f"process {one.pid}" if one.pid else "does not run"
     what = [one.engine or "no engine", one.name, f"called by {one.program}" if one.program else "", runs]
-    yield Check(REGISTRATION, one.id[:12], ", ".join(filter(None, what)), _errors(one))
+    yield Check(REGISTRATION, one.id[:12], ", ".join(filter(None, what)), _errors(machine, one))
     if entry:
         yield from _of_record(machine, one, entry)
     elif one.bundle and one.config:
@@ -72,10 +72,12 @@ def _unknown(machine: Machine, word: str, found: list[Container]) -> Finding:
     return Finding("CONTAINER_UNKNOWN", f"no engine has a container {word!r}{there}")
 
 
-def _errors(one: Container) -> list[Finding]:
-    if not one.error:
-        return []
-    return [Finding("CONTAINER_FAILED", f"{one.engine} keeps of its last start: {one.error}")]
+def _errors(machine: Machine, one: Container) -> list[Finding]:
+    """CONTAINER_FAILED, by the log, else by what the engine keeps."""
+    found = history.refused(machine, one.id)
+    if not found and one.error:
+        found = [Finding("CONTAINER_FAILED", f"{one.engine} keeps of its last start: {one.error}")]
+    return found
 
 
 # --- with a record ----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError, Finding
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
     from shim.doctor.hardware import Hardware
     from shim.doctor.machine import Machine
+    from shim.host.host import Host
 
     Json = dict[str, Any]
 
+_READ_WRITE = 0o6
 _SYSTEMD = "/run/systemd/system"  # sd_booted(3)
 # The container that asks: as engines make them, without anything that a device could depend on
 _CONTAINER: Json = {
@@ -44,7 +47,8 @@ def checks(machine: Machine, hardware: Hardware) -> Iterator[Check]:
             by_path.setdefault(serving[0].path, []).append(name)
     for path, names in by_path.items():
         vendor = hardware.vendor_of(names[0].partition("=")[0])
-        findings = [finding for name in names for finding in explained(machine, name).findings]
+        found = [finding for name in names for finding in explained(machine, name).findings]
+        findings = [hardware.refreshed(finding) for finding in found]
         evidence = f"{len(names)} asked for"
         yield Check(RESULT, subject(path), evidence, findings, (vendor, path) if vendor else (path,))
 
@@ -61,7 +65,8 @@ def device(machine: Machine, hardware: Hardware, name: str) -> Check:
     evidence = f"{serving[0].path}: {gets or 'nothing'}" if serving else "no spec serves it"
     refused = tuple(machine.served.findings)
     after = (vendor, serving[0].path) if serving else refused
-    return Check(RESULT if serving else REQUEST, name, evidence, list(explanation.findings), after)
+    findings = [hardware.refreshed(finding) for finding in explanation.findings]
+    return Check(RESULT if serving else REQUEST, name, evidence, findings, after)
 
 
 def explained(machine: Machine, name: str) -> Explanation:
@@ -85,6 +90,28 @@ def explained(machine: Machine, name: str) -> Explanation:
         }
     )
     return Explanation(question, decide(question, machine.world))
+
+
+def rights(machine: Machine) -> Iterator[Check]:
+    """NODE_DENIED, for each node that a user without root may not open: no container of this user can either."""
+    if machine.host.user == 0:
+        return
+    denied = [path for path in machine.nodes() if machine.world.node(path) and not _may_open(machine.host, path)]
+    findings = []
+    for path in denied:
+        node = machine.world.node(path) or ("c", 0, 0, 0, 0, 0)
+        text = f"user {machine.host.user} may not open {path} (mode {node[3] & 0o777:04o}, owner {node[4]}:{node[5]})"
+        findings.append(Finding("NODE_DENIED", text))
+    yield Check(RESULT, f"rights of user {machine.host.user}", f"{len(machine.nodes()) - len(denied)} nodes", findings)
+
+
+def _may_open(host: Host, path: str) -> bool:
+    """Whether the user may read and write a file: by access(2), and on another machine by its mode."""
+    if host.root == "/":
+        return os.access(path, os.R_OK | os.W_OK)
+    status = host.status(path)
+    shift = 6 if status and status.st_uid == host.user else 0
+    return status is not None and status.st_mode >> shift & _READ_WRITE == _READ_WRITE
 
 
 def links(machine: Machine) -> Iterator[Check]:

@@ -17,12 +17,15 @@ from shim.doctor.model import LIBRARY, MODULE, NODES, SPEC, Check
 from shim.engines import launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
+    from typing import Any
 
     from shim.discover.model import Discovery
     from shim.discover.refresh import Outcome, Refreshed
     from shim.doctor.machine import Machine
 
+_MENDED = {"NODE_UNUSABLE", "MOUNT_MISSING"}
+_SHOWN = 2
 _LAUNCHER = "/usr/local/bin/shim"
 _OF_LIBRARIES = {"DRIVER_MISMATCH", "DISCOVERY_PART"}
 # What is loaded, where the vendor's module only reports that its driver is missing
@@ -51,11 +54,40 @@ class Hardware:
         found = {draft.kind: one.vendor for one in self.discoveries for draft in one.drafts}
         return found | {one.kind: one.vendor for one in self.outcome.specs}
 
+    def is_wanted(self, vendor: str, served: Collection[str]) -> bool:
+        """Whether a vendor's devices are for containers here: it has a spec, or nothing has any yet.
+
+        Arguments:
+            vendor: its name.
+            served: the kinds that specs serve.
+        """
+        own = any(one.vendor == vendor for one in self.outcome.specs)
+        return own or not served or any(self.vendor_of(kind) == vendor for kind in served)
+
+    def refreshed(self, finding: Finding) -> Finding:
+        """SPEC_STALE for what is missing on the host, where a refresh would write the spec without it."""
+        stale = next(
+            (one for one in self.outcome.specs if one.state == refresh.STALE and one.path == finding.path), None
+        )
+        if stale is None or stale.spec is None or finding.id not in _MENDED:
+            return finding
+        new = sorted(_paths(stale.spec.document) - _paths(stale.spec.old or {}))
+        now = f", and {' and '.join(new[:_SHOWN])} came" if new else ""
+        text = f"{finding.text}: the host has changed since the spec was written{now}"
+        return Finding("SPEC_STALE", text, path=finding.path, line=finding.line)
+
     def vendor_of(self, kind: str) -> str:
         """The vendor whose devices have a kind, "" where it is none of these."""
         domain = kind.partition("/")[0].partition(".")[0]
         names = {one.vendor for one in self.discoveries}
         return self.kinds.get(kind) or (domain if domain in names else "")
+
+
+def _paths(document: dict[str, Any]) -> set[str]:
+    """The paths of the host that a spec names for nodes and mounts."""
+    blocks = [document.get("containerEdits"), *(one["containerEdits"] for one in document.get("devices", ()))]
+    items = [item for edits in blocks if edits for kind in ("deviceNodes", "mounts") for item in edits.get(kind, ())]
+    return {item.get("hostPath") or item["path"] for item in items}
 
 
 def look(machine: Machine) -> tuple[Hardware, list[Finding]]:
@@ -76,10 +108,13 @@ def look(machine: Machine) -> tuple[Hardware, list[Finding]]:
     return Hardware(discoveries, outcome), findings
 
 
-def checks(hardware: Hardware) -> Iterator[Check]:
+def checks(machine: Machine, hardware: Hardware) -> Iterator[Check]:
     """The checks of module, nodes and library, three for each vendor."""
+    served = machine.served.kinds()
     for discovery in {one.vendor: one for one in hardware.discoveries}.values():
-        yield from _of_vendor(discovery)
+        is_wanted = hardware.is_wanted(discovery.vendor, served)
+        for check in _of_vendor(discovery):
+            yield check if is_wanted else check.softened()
 
 
 def _of_vendor(discovery: Discovery) -> Iterator[Check]:
@@ -120,8 +155,10 @@ def unserved(machine: Machine, hardware: Hardware) -> Iterator[Check]:
         searched = ", ".join(machine.settings.spec_dirs)
         text = f"the host has devices of {discovery.vendor} ({', '.join(kinds)}), and no spec in {searched} serves any"
         remedy = f"shim cdi generate --vendor {discovery.vendor}"
-        subject = f"spec of {discovery.vendor}"
-        yield Check(SPEC, subject, "", [Finding("SPEC_ABSENT", text, remedy)], (discovery.vendor, *refused))
+        finding = Finding("SPEC_ABSENT", text, remedy)
+        if not hardware.is_wanted(discovery.vendor, there):
+            finding = finding.as_warning()
+        yield Check(SPEC, f"spec of {discovery.vendor}", "", [finding], (discovery.vendor, *refused))
 
 
 def freshness(hardware: Hardware) -> Iterator[Check]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import ERROR, WARNING
@@ -45,6 +45,11 @@ class Check:
     def is_broken(self) -> bool:
         """Whether a finding is an ERROR."""
         return any(finding.level == ERROR for finding in self.findings)
+
+    def softened(self) -> Check:
+        """The same without an ERROR: a fault of something that is not needed here, or that follows from another."""
+        findings = [finding.as_warning() if finding.level == ERROR else finding for finding in self.findings]
+        return replace(self, findings=findings)
 
     @property
     def state(self) -> str:

@@ -50,7 +50,8 @@ def checks(machine: Machine, hardware: Hardware) -> Iterator[Check]:
         vendor = hardware.vendor_of(spec.kind)
         count = len(spec.devices)
         evidence = f"{spec.kind}, {count} device{'s' * (count != 1)}"
-        findings = [*_private(machine, spec.path), *_advice(machine, spec.path), *hidden.get(spec.path, ())]
+        judged = [hardware.refreshed(finding) for finding in _advice(machine, spec.path)]
+        findings = [*_private(machine, spec.path), *judged, *hidden.get(spec.path, ())]
         yield Check(SPEC, spec.path, evidence, findings, (vendor,) if vendor else ())
 
 

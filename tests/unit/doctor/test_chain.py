@@ -65,6 +65,12 @@ def _daemon_changed(patient: Patient) -> None:
     patient.options = {"daemons": [Daemon(7, ("/usr/bin/dockerd",), 1.0)]}
 
 
+def _closed(patient: Patient) -> None:
+    patient.path("/dev/acme/1").chmod(0o660)
+    patient.options |= {"user": 1000, "environment": {"HOME": "/home/user"}}
+    patient.write("/home/user/.config/docker/daemon.json", patient.path(DAEMON).read_text())
+
+
 def _hide(patient: Patient) -> None:
     patient.options = {"daemons": [Daemon(7, ("/usr/bin/dockerd",), 9e9)]}
     patient.link("/proc/self/ns/mnt", "mnt:[1]")
@@ -219,6 +225,7 @@ BROKEN: dict[str, tuple[Harm, str, str]] = {
         "SHIM_BROKEN",
         ERROR,
     ),
+    "a user may not open a node": (_closed, "NODE_DENIED", ERROR),
     "systemd finds no node": (lambda p: p.path("/run/systemd/system").mkdir(parents=True), "DEVCHAR_MISSING", WARNING),
     "NVIDIA's toolkit makes no rules": (
         lambda p: p.write("/etc/nvidia-container-runtime/config.toml", "[nvidia-container-cli]\nno-cgroups = true\n"),

@@ -104,6 +104,18 @@ def test_a_container_of_docker_that_failed_shows_why(patient: Patient) -> None:
     assert "DEVICE_UNKNOWN" in report.findings[0].text
 
 
+def test_the_last_create_that_was_refused_is_shown(patient: Patient) -> None:
+    found = [
+        {"id": "SPEC_STALE", "level": "ERROR", "text": "libcuda.so.535.1 is missing", "remedy": "shim cdi refresh"}
+    ]
+    lines = [{"id": ID, "outcome": outcome, "findings": found, "time": "now"} for outcome in ("injected", "failed")]
+    patient.write("/var/log/shim.log", "".join(f"{json.dumps(line)}\n" for line in lines))
+    patient.write(f"/var/lib/docker/containers/{ID}/config.v2.json", json.dumps({"ID": ID, "Name": "/web"}))
+    (finding,) = patient.examine_container("web").findings
+    assert (finding.id, finding.remedy) == ("CONTAINER_FAILED", "shim cdi refresh")
+    assert "SPEC_STALE: libcuda.so.535.1 is missing" in finding.text
+
+
 def test_podmans_containers_have_names_running_or_not(patient: Patient) -> None:
     top = "/var/lib/containers/storage/overlay-containers"
     listed = [{"id": "aa11", "names": ["stopped"]}, {"id": "bb22", "names": ["running"]}]
