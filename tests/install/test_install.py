@@ -44,6 +44,7 @@ OUTSIDE = {
             "quickstart",
             "rules",
             "specs",
+            "troubleshooting",
         )
     },
     **{
