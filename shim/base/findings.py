@@ -39,6 +39,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "SPEC_TAKEN": (ERROR, "--takeover moves the other file aside; --class gives the spec another kind"),
     "SPEC_SHRINKS": (ERROR, "check that the driver is whole; --allow-shrink writes the spec all the same"),
     "SPEC_LOWERED": (ERROR, "name an engine that reads a later version of CDI with --for, or leave it out"),
+    "SPEC_UNLOCKED": (ERROR, "`shim cdi lock --check` shows every difference; if they are wanted, run `shim cdi lock`"),
     "SPEC_TOO_NEW": (ERROR, "`shim cdi transform version --for ENGINE=VERSION FILE` lowers it"),
     "DISCOVERY_NOTHING": (
         ERROR,

@@ -26,6 +26,7 @@ from shim.cli import (
     generate,
     grant,
     hook,
+    lock,
     refresh,
     runtime,
     spec_diff,
@@ -57,6 +58,7 @@ def shim() -> None:
 completion.WithVerbs.devices = staticmethod(cdi.complete_devices)
 cdi.cdi.add_command(generate.command, "generate")
 cdi.cdi.add_command(refresh.command, "refresh")
+cdi.cdi.add_command(lock.command, "lock")
 cdi.cdi.add_command(spec_diff.command, "diff")
 cdi.cdi.add_command(transform.transform)
 cdi.cdi.add_command(validate.command, "validate")

@@ -119,6 +119,13 @@ KEYS = (
         "Annotation keys that begin so are requests; an empty list switches annotations off.",
         _texts,
     ),
+    Key(
+        "cdi.locked",
+        "locked",
+        "true or false",
+        "Refuse specs, programs of hooks and sources of mounts that are not as `shim cdi lock` wrote them down.",
+        _switch,
+    ),
     Key("cdi.default-kind", "default_kind", "VENDOR/CLASS", "Kind of a bare name: --device 0, a mount below 0.", _kind),
     Key("sources.environment", "environment", _SOURCE_FORM, "Whose variables are requests.", _source),
     Key(

@@ -41,6 +41,7 @@ class Settings:
         path: the file that was read, "" when there is none.
         spec_dirs: spec directories, the most important last.
         annotation_prefixes: annotation keys that begin with any of them are requests; (): annotations are no source.
+        locked: whether a create refuses what differs from the lock of the specs (shim.create.lock_file).
         default_kind: VENDOR/CLASS of a bare device name.
         environment: OFF, PRIVILEGED or ANY: the containers whose variables are requests.
         mounts: OFF, PRIVILEGED or ANY: the containers whose mounts below MOUNTS_BELOW are requests.
@@ -59,6 +60,7 @@ class Settings:
         "default_kind",
         "environment",
         "fold",
+        "locked",
         "log_file",
         "merge",
         "mounts",
@@ -75,6 +77,7 @@ class Settings:
         self.path = ""
         self.spec_dirs: tuple[str, ...] = DEFAULT_DIRS
         self.annotation_prefixes: tuple[str, ...] = (PREFIX,)
+        self.locked = False
         self.default_kind = "nvidia.com/gpu"
         self.environment = OFF
         self.mounts = OFF

@@ -132,14 +132,17 @@ def _check(call: Invocation, question: Question, decision: Decision) -> None:
 # --- what the decision had to know ------------------------------------------------------------------------------------
 
 # They follow from the others, are in the question, or are looked at by the launcher for itself
-_IMPLIED = frozenset({"index", "settings", "specs", "readonly"})
+_IMPLIED = frozenset({"index", "settings", "specs", "readonly", "digest", "locked"})
 
 
 def _probes(trace: Trace, question: str, began: int) -> Iterator[str]:
     """The trace as the launcher asks again: kind, path and answer of each question."""
     own = run_dir()
+    examined = {argument for kind, argument, _ in trace if kind == "stat"}
     for kind, argument, answer in trace:
         if kind == "missing":  # most are, one for each mount
+            if argument in examined:  # its status says more
+                continue
             yield f"1:m{len(argument)}:{argument}1:{answer:d}"
         elif kind in _IMPLIED or (kind == "lstat" and argument == own):
             continue

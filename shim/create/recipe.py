@@ -9,8 +9,8 @@ asked never starts without.
 
 Late imports, each at one line: the sources that an image can write to (where one is switched on, or the configuration
 is broken), which annotations count under CRI-O and podman (shim.create.annotation_requests), user namespaces (few
-containers have one), network interfaces (few specs move any), and the C core, which reads the command lines of hooks
-(where a hook may be folded).
+containers have one), network interfaces (few specs move any), the lock of the specs (few machines have one), and the C
+core, which reads the command lines of hooks (where a hook may be folded).
 """
 
 from __future__ import annotations
@@ -141,6 +141,12 @@ def decide(question: Question, world: World) -> Decision:
         blocks = world.specs(names, image.driver_only if image else ())
         decision.resolved = _complete(names, blocks, world)
         decision.plan = impose(decision.resolved, question, world)
+        if settings.locked:
+            from shim.create import locked  # late: few machines lock their specs
+
+            refused = locked.objections(decision.plan, settings, world, rootful=question.rootful, user=question.user)
+            if refused:
+                raise _refusal(refused)
         decision.warn([*settings.warnings, *decision.plan.findings])
         if question.unsure:
             raise _config_error(question, question.unsure)

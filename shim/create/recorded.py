@@ -147,10 +147,16 @@ _TYPES: dict[str, type] = {
     "ridmap": bool,
     "read": list,
     "content": bool,
+    "digest": str,
+    "locked": list,
+    "names": list,
     "index": bool,
     "environ": str,
     "podman": list,
 }
+
+
+_LISTS = {"locked", "names", "podman"}  # whose answer is a list; another list is the status of a file
 
 
 def _answer(kind: str, answer: Any) -> Any:
@@ -163,6 +169,6 @@ def _answer(kind: str, answer: Any) -> Any:
         return [(spec, device, edits) for spec, device, edits in answer]
     if not isinstance(answer, (_TYPES[kind], int)):
         raise ValueError(f"the answer to {kind} has another type")
-    if isinstance(answer, list) and kind != "podman":
+    if isinstance(answer, list) and kind not in _LISTS:
         return (Status(answer[0]), answer[1]) if kind == "read" else Status(answer)
     return answer

@@ -41,7 +41,7 @@ _USUAL = {
     *("bin", "sbin", "lib", "lib64", "libexec", "local", "usr", "share", "etc", "var", "run", "opt", "home", "root"),
     *("tmp", "mnt", "media", "srv", "user", "log", "cache", "state", "config", "cdi", "shim", "containers", "docker"),
     *("storage", "overlay", "overlay2", "overlay-containers", "userdata", "merged", "rootfs", "config.json"),
-    *("config.toml", "index", "runc", "crun", "nvidia-ctk", "nvidia-cdi-hook"),
+    *("config.toml", "cdi.lock", "index", "runc", "crun", "nvidia-ctk", "nvidia-cdi-hook"),
     # sources of mounts that are no paths
     *("proc", "sysfs", "tmpfs", "devpts", "mqueue", "shm", "cgroup", "cgroup2", "none", "udev"),
 }
@@ -50,6 +50,7 @@ _SUFFIXES = (".json", ".yaml", ".toml")
 _PATH_KINDS = {"lstat", "stat", "readlink", "read", "content", "access", "missing", "names", "readonly", "index"} | {
     "idmap",
     "ridmap",
+    "digest",
 }
 _PATH_MEMBERS = {"path", "hostPath", "containerPath", "source", "destination", "cwd", "spec_dirs", "log_file"}
 _READ_ANNOTATIONS = {MANAGER, *SANDBOX_KEYS, KEEPS_GROUPS}
@@ -131,6 +132,8 @@ class _Redaction:
             answer = self.value(answer)
         if kind in _PATH_KINDS:
             argument = self.path(argument)
+        elif kind == "locked":
+            argument = [self.path(path) for path in argument]
         elif kind == "getxattr":
             argument = [self.path(argument[0]), *argument[1:]]
         return [kind, argument, answer]
@@ -252,6 +255,8 @@ def _paths(question: Json, trace: Iterable[list[Any]]) -> Iterator[str]:
     for kind, argument, answer in trace:
         if kind in _PATH_KINDS:
             yield argument
+        elif kind == "locked":
+            yield from argument
         yield from _members(answer, "")
 
 

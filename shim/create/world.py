@@ -9,6 +9,7 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
     names              the names in a directory
     missing            whether a path leads nowhere   readonly   whether the file system of a path is read-only
     environ            a variable of the call             content    whether a file could be read
+    digest             the SHA-256 of a file      locked     entries of the lock of the specs
     idmap, ridmap      whether ids can be mapped on a bind mount of a path, or on those below it, too
     settings, specs    the configuration; the edits behind device names
     podman             which podman calls
@@ -121,6 +122,21 @@ class World:
         """
         answer: tuple[FileStatus, str] = self._ask("read", path)
         return answer
+
+    def digest(self, path: str) -> str:
+        """The SHA-256 of a regular file. Raises OSError."""
+        text: str = self._ask("digest", path)
+        return text
+
+    def locked(self, lock: str, paths: Sequence[str]) -> list[dict[str, Any] | None]:
+        """The entries that files have in the lock of the specs, see shim.create.lock_file. Raises OSError.
+
+        Arguments:
+            lock: its path.
+            paths: of the files.
+        """
+        listed: list[dict[str, Any] | None] = self._ask("locked", (lock, *paths))
+        return listed
 
     def content(self, path: str) -> bytes:
         """What a file holds, for an answer that a World makes of it. Raises OSError.
@@ -349,6 +365,18 @@ def _content(path: str) -> bytes:
         posix.close(fd)
 
 
+def _digest(path: str) -> str:
+    from shim.create import lock_file  # late, like the next: few machines lock their specs
+
+    return lock_file.digest(path)
+
+
+def _locked(argument: tuple[str, ...]) -> list[dict[str, Any] | None]:
+    from shim.create import lock_file
+
+    return lock_file.entries(argument[0], argument[1:])
+
+
 _LOOKS: dict[str, Callable[[Any], Any]] = {
     "lstat": posix.lstat,
     "stat": posix.stat,
@@ -361,5 +389,7 @@ _LOOKS: dict[str, Callable[[Any], Any]] = {
     "idmap": lambda path: _can_map_ids(path, recursive=False),
     "ridmap": lambda path: _can_map_ids(path, recursive=True),
     "read": _read,
+    "digest": _digest,
+    "locked": _locked,
     "environ": lambda name: posix.environ.get(name.encode(), b"").decode("utf-8", "surrogateescape"),
 }

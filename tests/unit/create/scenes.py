@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from shim.base.findings import CdiError
-from shim.cdi import index_writer
+from shim.cdi import directories, index_writer
+from shim.create import lock_writer
 from shim.create.annotation_origin import MANAGER
 from shim.create.bundle import Bundle
 from shim.create.engine_annotations import OWN
@@ -65,6 +66,7 @@ DEVICES: dict[str, Json] = {
     "root": _mounts("/"),
     "unbound": _mounts("/data", type="bind"),
     "missing": _mounts("/data", hostPath="/usr/share/shim-test-gone"),
+    "former": _mounts("/data", hostPath="/usr/share/shim-test-gone.so.1.2"),
     "shared": _mounts("/data", options=["rshared"]),
     "comma": _mounts("/data", options=["ro,rshared"]),
 }
@@ -230,6 +232,26 @@ def _annotated(annotations: Json) -> Json:
     return asking() | {"annotations": {"cdi.k8s.io/x": f"{KIND}=1", **annotations}}
 
 
+_LOCKED = "locked = true\n"
+
+
+def _lock(scene: Scene) -> None:
+    lock = lock_writer.make(directories.read([str(scene.specs)]).specs)
+    (scene.directory / "cdi.lock").write_text(lock_writer.encode(lock))
+
+
+def _lock_and_change(scene: Scene) -> None:
+    _lock(scene)
+    path = scene.specs / "gpu.json"
+    path.write_text(path.read_text().replace("DRIVER=1", "DRIVER=2"))
+
+
+def _lock_and_touch(scene: Scene) -> None:
+    """Another identity and the same content."""
+    _lock(scene)
+    os.utime(scene.specs / "gpu.json")
+
+
 _ANY = '[sources]\nenvironment = "any"\nmounts = "any"\nvariables = {VISIBLE = "acme.example/gpu"}\n'
 _PRIVILEGED = _ANY.replace('"any"', '"privileged"')
 _ONE_DEVICE = {"type": "c", "major": 1, "minor": 3, "path": "/dev/null"}
@@ -242,6 +264,14 @@ _CRIO_SANDBOX = {
 }
 
 CASES: dict[str, Case] = {
+    # the specs are locked
+    "specs as they were locked": Case(asking("0"), settings=_LOCKED, prepare=_lock),
+    "a spec that was locked and written again": Case(asking("0"), settings=_LOCKED, prepare=_lock_and_touch),
+    "a spec that is not as it was locked": Case(
+        asking("0"), settings=_LOCKED, prepare=_lock_and_change, ids="SPEC_UNLOCKED"
+    ),
+    "no lock": Case(asking("0"), settings=_LOCKED, ids="SPEC_UNLOCKED"),
+    "no lock, and no request": Case({}, settings=_LOCKED),
     # nothing asks
     "an empty object": Case({}),
     "no request": Case(variables("PATH=/bin")),
@@ -338,6 +368,7 @@ CASES: dict[str, Case] = {
     "a mount in place of the root": Case(asking("root"), ids="TARGET_FORBIDDEN"),
     "a mount that is no bind mount by its options": Case(asking("unbound")),
     "a mount of a path that is missing": Case(asking("missing"), ids="MOUNT_MISSING"),
+    "a mount of a version that is missing": Case(asking("former"), ids="MOUNT_MISSING"),
     "a mount with shared propagation": Case(asking("shared"), ids="MOUNT_OPTION"),
     "a mount option with a comma": Case(asking("comma"), ids="MOUNT_OPTION"),
     # hooks

@@ -81,8 +81,13 @@ class Creates:
         self._launcher = launcher
         self._bare = bare
 
-    def __call__(self, config: Any, spec: str, name: str = "x.json", *, warm: bool, settings: str = "") -> set[str]:
-        """Modules that one create loads beyond a bare start; `warm`: after another one, when an index is there."""
+    def __call__(
+        self, config: Any, spec: str, name: str = "x.json", *, warm: bool, settings: str = "", lock: bool = False
+    ) -> set[str]:
+        """Modules that one create loads beyond a bare start; `warm`: after another one, when an index is there.
+
+        With `lock` the specs are locked before.
+        """
         (self._directory / "c.toml").write_text(settings)
         (self._directory / name).write_text(spec)
         (self._directory / "config.json").write_text(json.dumps(config))
@@ -94,6 +99,7 @@ class Creates:
             "mount -t tmpfs tmpfs /var/log && mount -t tmpfs -o mode=0755 tmpfs /run && mkdir -p /run/cdi /run/b/r/etc",
             "ln -s /bin/true /run/b/runc",
             f"cp {here}/{name} /run/cdi/ && cp {here}/config.json /run/b/ && cp {here}/c.toml /run/",
+            f"SHIM_CONFIG=/run/c.toml {self._launcher} cdi lock >/dev/null 2>&1" if lock else "true",
             # an index is written only when the specs have been at rest for a while
             f"sleep 0.3; {shlex.join(start)} {create} || exit 1" if warm else "true",
             f"exec {shlex.join(start)} -X importtime {create}",
@@ -174,3 +180,10 @@ def test_a_warm_create_with_a_configuration_adds_the_compatibility_sources_where
     settings = f'[sources]\nenvironment = "{state}"\nvariables = {{X = "acme.example/gpu"}}\n'
     loaded = created(config, json.dumps(SPEC), warm=True, settings=settings)
     assert loaded == HOT | ({"shim.create.image_requests"} if state == "any" else set())
+
+
+def test_only_a_create_with_locked_specs_adds_the_lock(created: Creates) -> None:
+    modules = {"shim.create.locked", "shim.create.lock_file", "shim.host.trust"}
+    lock = "[cdi]\nlocked = true\n"
+    loaded = created(ASKING, json.dumps(SPEC), warm=True, settings=lock, lock=True)
+    assert loaded == HOT | modules

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -210,6 +210,39 @@ def test_what_the_decision_does_not_hang_on_may_change(host: Host, change: Calla
     assert host.repeat().is_repeated
     change(host)
     assert host.create().is_repeated
+
+
+@pytest.fixture
+def locked(host: Host, launcher: Path) -> Iterator[Host]:
+    """The same host with locked specs, and a library among the sources of mounts."""
+    library = host.directory / "libacme.so.1"
+    library.write_text("old")
+    host.source.rmdir()
+    host.source = library
+    host.write_spec()
+    Path("/etc/shim/config.toml").write_text("[cdi]\nlocked = true\n")
+    subprocess.run([launcher, "cdi", "lock"], check=True, capture_output=True)
+    time.sleep(SETTLED)
+    yield host
+    Path("/etc/shim/cdi.lock").unlink(missing_ok=True)
+
+
+def test_with_locked_specs_a_create_is_repeated_without_reading_a_file(locked: Host) -> None:
+    assert locked.repeat().is_repeated
+    probes = repeats.fields(repeats.split(_answer_file().read_bytes())[2])
+    asked = [(kind, path.decode()) for kind, path in zip(probes[1::3], probes[2::3], strict=True)]
+    assert [kind for kind, path in asked if path == str(locked.source)] == [b"s"], "its status, and that once"
+
+
+@pytest.mark.parametrize("change", ["library", "hook", "lock"])
+def test_what_is_not_as_it_was_locked_is_neither_repeated_nor_started(locked: Host, change: str) -> None:
+    assert locked.repeat().is_repeated
+    paths = {"library": locked.source, "hook": locked.hook, "lock": Path("/etc/shim/cdi.lock")}
+    with paths[change].open("ab") as file:
+        file.write(b"x")
+    time.sleep(SETTLED)
+    with pytest.raises(subprocess.CalledProcessError):
+        locked.create()
 
 
 def test_each_probe_of_an_answer_counts(host: Host) -> None:
