@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from shim.gate import head, relay, upstream
 from shim.gate.connection import ClosedError, Reader
 from shim.gate.judge import Decision, Denied, Request, admit, decide
-from shim.gate.judge.decide import refusal
+from shim.gate.judge.decision import refusal
 
 if TYPE_CHECKING:
     from shim.gate.grants import GrantsFile

@@ -11,7 +11,7 @@ from typing import Any
 
 from shim.gate import head
 from shim.gate.judge import Decision, Denied, Policy, Request, decide
-from shim.gate.judge.decide import refusal
+from shim.gate.judge.decision import refusal
 
 from . import gate_wire
 from .runner import difference

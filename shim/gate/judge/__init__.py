@@ -7,7 +7,7 @@ container as the daemon has stored it) and `realpath` (a path with its links res
 
 from __future__ import annotations
 
-from shim.gate.judge.decide import admit, decide
+from shim.gate.judge.decision import admit, decide
 from shim.gate.judge.messages import REASONS, Denied
 from shim.gate.judge.model import Admission, Decision, Policy, Request
 
