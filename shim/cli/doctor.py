@@ -7,12 +7,13 @@ import sys
 import click
 
 from shim import doctor as doctors
+from shim.base.findings import NOTE
 from shim.cli import completion
 from shim.cli.cdi import complete_devices
-from shim.cli.output import format_option, show_document, show_finding_table, show_table
+from shim.cli.output import format_option, show_document, show_finding_table, show_groups
 from shim.doctor import archive
 from shim.doctor.machine import Machine
-from shim.doctor.model import OK, Report
+from shim.doctor.model import Report
 from shim.engines import table
 from shim.host.host import Host
 
@@ -41,8 +42,9 @@ from shim.host.host import Host
     help="Save all evidence for a bug report, a .tar.gz with mode 0600, without what is personal.",
 )
 @click.option("--engine", type=click.Choice(list(table.ENGINES)), default=None, help="Look at this engine alone.")
+@click.option("-v", "--verbose", is_flag=True, help="Also what is worth knowing and not wrong: findings of level NOTE.")
 @format_option
-def command(device: str, container: str, file: str | None, engine: str | None, form: str) -> None:
+def command(device: str, container: str, file: str | None, engine: str | None, verbose: bool, form: str) -> None:
     """Examine the whole chain from the kernel module to the container, and name each cause with its remedy.
 
     Looked at are the driver and its device nodes, the specs and who can change them, the engines' configuration, and
@@ -59,7 +61,7 @@ def command(device: str, container: str, file: str | None, engine: str | None, f
     """
     if container and (device or engine):
         raise click.UsageError("--container goes without --device and --engine: a container has both")
-    machine = Machine(Host())
+    machine = Machine(Host().at_once())
     if container:
         report = doctors.examine_container(machine, container)
     else:
@@ -70,15 +72,19 @@ def command(device: str, container: str, file: str | None, engine: str | None, f
     if form != "table":
         show_document(report.to_json(), form)
     else:
-        _show(report)
+        _show(report, has_notes=verbose or bool(container or device))
     sys.exit(report.is_broken)
 
 
-def _show(report: Report) -> None:
-    rows = [(check.link, check.state.lower(), check.subject, check.evidence) for check in report.checks]
-    show_table(("LINK", "STATE", "WHAT", "EVIDENCE"), rows)
-    if report.findings:
-        click.echo()
-        show_finding_table(report.findings)
-    elif all(check.state == OK for check in report.checks):
-        click.echo("\nnothing is wrong")
+def _show(report: Report, *, has_notes: bool) -> None:
+    """Print the chain, and below it the findings."""
+    show_groups((check.link, (check.state.lower(), check.subject, check.evidence)) for check in report.checks)
+    shown = [finding for finding in report.findings if has_notes or finding.level != NOTE]
+    click.echo()
+    if shown:
+        show_finding_table(shown)
+    else:
+        click.echo("nothing is wrong")
+    notes = len(report.findings) - len(shown)
+    if notes:
+        click.echo(f"{notes} note{'s' * (notes != 1)}: see `shim doctor -v`")

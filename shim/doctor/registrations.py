@@ -108,7 +108,10 @@ def _of_engine(
     yield Check(
         DIRECTORY, engine.name, f"{own}: {', '.join(registry.spec_dirs) or 'no directory'}", [*found[DIRECTORY], *newer]
     )
-    yield Check(REQUEST, engine.name, engine.ways_to_ask(location, registry, (names or [USUAL])[0]), found[REQUEST])
+    settings = machine.settings
+    prefixes = ", ".join(f"{prefix}…" for prefix in settings.annotation_prefixes)
+    evidence = f"annotations {prefixes or 'off'}; variables {settings.environment}; mounts {settings.mounts}"
+    yield Check(REQUEST, engine.name, evidence, found[REQUEST])
 
 
 def _refused(machine: Machine, engine: Engine, location: Location, registry: Registry) -> Iterator[Finding]:

@@ -100,6 +100,7 @@ class Host:
         self._files = dict(files or {})
         self._daemons = daemons
         self._links = dict(links or {})
+        self._kept: dict[bool, list[Daemon]] | None = None
         ours = root == "/"
         self.user = user if user is not None else os.geteuid() if ours else 0
         self.environment = dict(environment if environment is not None else os.environ if ours else {})
@@ -108,6 +109,12 @@ class Host:
         """The same machine, on which these files have that content (None: are missing), and links lead there."""
         every = {**self._links, **(links or {})}
         return Host(self.root, {**self._files, **files}, self._daemons, self.user, self.environment, every)
+
+    def at_once(self) -> Host:
+        """The same machine, whose processes are read only once: for what is examined as it is at one moment."""
+        host = self.with_files({})
+        host._kept = {}
+        return host
 
     def rehearsal(self) -> Host:
         """The same machine, on which nothing is written: changes are kept in memory, and read from there."""
@@ -283,9 +290,16 @@ class Host:
                 command line, so nothing that such a process names may be written, or asked.
         """
         is_real = self._daemons is None and self.root == "/"
-        every = list(_processes(of_every_user=of_every_user)) if is_real else self._daemons or ()
+        every = self._processes(of_every_user=of_every_user) if is_real else self._daemons or ()
         ours = [daemon for daemon in every if daemon.argv and Path(daemon.argv[0]).name == name]
         return sorted(ours, key=lambda daemon: (daemon.started, daemon.pid))
+
+    def _processes(self, *, of_every_user: bool) -> list[Daemon]:
+        if self._kept is None:
+            return list(_processes(of_every_user=of_every_user))
+        if of_every_user not in self._kept:
+            self._kept[of_every_user] = list(_processes(of_every_user=of_every_user))
+        return self._kept[of_every_user]
 
     def _is_program(self, path: str) -> bool:
         real = str(self.real(path))

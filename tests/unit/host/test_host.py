@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from shim.base.findings import CdiError
+from shim.host import host as host_module
 from shim.host.host import Daemon, Host
 from shim.host.nodes import node_of
 
@@ -255,3 +256,20 @@ def test_c14_a_directory_of_path_that_cannot_be_looked_into_holds_no_program(tmp
     assert host.find_in("shim-test-nothing", too_long) == ""
     shutil.copy("/bin/true", tmp_path / "shim-test-nothing")
     assert host.find("shim-test-nothing") == str(tmp_path / "shim-test-nothing")
+
+
+def test_processes_are_read_once_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[bool] = []
+
+    def processes(*, of_every_user: bool) -> Iterator[Daemon]:
+        reads.append(of_every_user)
+        return iter([])
+
+    monkeypatch.setattr(host_module, "_processes", processes)
+    host = Host().at_once()
+    for of_every_user in (False, True, False, True):
+        host.daemons("x", of_every_user=of_every_user)
+    assert reads == [False, True]
+    Host().daemons("x")
+    Host().daemons("x")
+    assert len(reads) == 4
