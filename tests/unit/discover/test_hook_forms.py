@@ -175,13 +175,14 @@ VECTORS = Path(__file__).parents[2] / "conformance/vectors"
 
 def test_there_and_back_is_the_same_for_the_specs_of_the_reference() -> None:
     """Those that its generator writes; a second hook with links in a row becomes one with the first."""
-    cases = json.loads((VECTORS / "generate-nvidia.json").read_text())["cases"]
+    cases = json.loads((VECTORS / "generate-nvidia.json").read_text().replace("{HOOK}", VENDOR))["cases"]
     documents = [found for case in cases for found in _documents(case)]
-    assert len(documents) > 30
+    assert len(documents) > 100
     for made in documents:
         there, findings = to_shim(made, SHIM)
-        assert findings == []
-        assert all("nvidia" not in item["path"].rpartition("/")[2] for item in _every_hook(there))
+        assert all("'chmod " in finding.text for finding in findings)
+        assert {item["args"][1] for item in _every_hook(there) if item["path"] != SHIM} <= {"chmod"}
+        assert len(_every_hook(there)) <= len(_every_hook(made))
         back, _ = to_vendor(there, VENDOR)
         assert _options(back) == _options(made)
 
