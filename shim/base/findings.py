@@ -49,6 +49,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "DISCOVERY_BUSY": (ERROR, "let the other `shim cdi generate` or `refresh` end, then try again"),
     "TAKEOVER": (ERROR, "check owner, mode and free space of /var/lib/shim and of the spec directories"),
     "MIGRATE_NOTHING": (ERROR, "name the toolkit that is installed here: --from nvidia, or --from amd"),
+    "MIGRATE_ORDER": (ERROR, "undo the later migration first: `shim runtime migrate --from VENDOR --undo`"),
     "MIGRATE_LEFT": (WARNING, "see whether anything needs it; the vendor's toolkit stays installed until then"),
     "DEVICE_UNKNOWN": (ERROR, "`shim cdi list -v` shows every device and the files that were refused"),
     "DEVICE_NAME": (ERROR, "a device is named VENDOR/CLASS=NAME, for example nvidia.com/gpu=0"),

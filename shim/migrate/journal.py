@@ -112,6 +112,11 @@ def find(host: Host, toolkit: str) -> Journal | None:
     return state.load(host, path, _from_json) if path in state.names(host, _directory()) else None
 
 
+def every(host: Host) -> list[Journal]:
+    """The journals of all vendors. Raises CdiError: DISCOVERY_STATE."""
+    return [state.load(host, path, _from_json) for path in state.names(host, _directory())]
+
+
 def save(host: Host, journal: Journal) -> None:
     """Write a journal. Raises CdiError: DISCOVERY_STATE."""
     state.save(host, _path(journal.toolkit), {"format": _FORMAT, **asdict(journal)})

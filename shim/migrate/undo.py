@@ -53,7 +53,8 @@ def undo(host: Host, toolkit: str) -> Undone:
         host: the machine.
         toolkit: name of the vendor.
     Raises:
-        CdiError: MIGRATE_NOTHING where there was none; DISCOVERY_STATE.
+        CdiError: MIGRATE_NOTHING where there was none; MIGRATE_ORDER where a later migration from another vendor's
+            toolkit relies on this one; DISCOVERY_STATE.
     """
     journal, undone = _journal(host, toolkit), Undone()
     steps: tuple[Callable[[Host, Journal, Undone], None], ...] = (_units, _specs, _engines, _settings)
@@ -90,6 +91,16 @@ def _journal(host: Host, toolkit: str) -> Journal:
     if journal is None:
         text = f"no migration from {toolkit} was carried out here, or it was undone"
         raise CdiError([Finding("MIGRATE_NOTHING", text, f"`shim runtime migrate --from {toolkit} --dry-run`")])
+    first = {(entry.engine, entry.name) for entry in journal.engines if entry.earlier is None}
+    for other in journals.every(host):
+        shared = {(entry.engine, entry.name) for entry in other.engines} & first if other.toolkit != toolkit else set()
+        if shared:
+            engines = ", ".join(sorted(engine for engine, _ in shared))
+            text = (
+                f"the migration from {other.toolkit} came later, and its registration in {engines} is that of this one"
+            )
+            remedy = f"undo it first: `shim runtime migrate --from {other.toolkit} --undo`"
+            raise CdiError([Finding("MIGRATE_ORDER", text, remedy)])
     return journal
 
 

@@ -17,7 +17,9 @@ from shim.discover.nvidia.snapshot import Snapshot
 from shim.engines import remove as removal
 from shim.engines.configure import Options
 from shim.engines.table import ENGINES
-from shim.host.host import Daemon
+from shim.host.host import Daemon, Host
+from shim.migrate import journal as journals
+from shim.migrate.journal import Journal
 
 Make = Callable[[str], Machine]
 Run = Callable[..., Result]
@@ -124,6 +126,26 @@ def test_amds_toolkit_too(make: Make, run: Run) -> None:
     assert machine.exists(AMD_SPEC)
     assert not machine.exists("/etc/cdi/amd.json")
     assert run(machine, "amd", "--undo").exit_code == 0
+    assert machine.state() == before
+
+
+def test_toolkits_of_both_vendors_are_undone_in_the_order_that_leads_back(make: Make, run: Run) -> None:
+    machine = make("docker/gpu-host").nvidia().amd()
+    daemon = json.loads(machine.read(DAEMON))
+    daemon["runtimes"]["amd"] = {"path": "amd-container-runtime"}
+    machine.write(DAEMON, json.dumps(daemon))
+    before = machine.state()
+    assert run(machine, "nvidia", "--remove").exit_code == 0
+    assert run(machine, "amd", "--remove").exit_code == 0
+    assert set(json.loads(machine.read(DAEMON))["runtimes"]) == {"crun", "shim"}
+    after = machine.state()
+    with pytest.raises(CdiError) as refused:
+        run(machine, "nvidia", "--undo")
+    assert [finding.id for finding in refused.value.findings] == ["MIGRATE_ORDER"]
+    assert machine.state() == after
+    assert run(machine, "amd", "--undo").exit_code == 0
+    assert set(json.loads(machine.read(DAEMON))["runtimes"]) == {"amd", "crun", "shim"}
+    assert run(machine, "nvidia", "--undo").exit_code == 0
     assert machine.state() == before
 
 
@@ -426,3 +448,33 @@ def test_the_report_is_json_too(make: Make, run: Run) -> None:
     assert undone["restored"] == [OTHER]
     assert SPEC in undone["removed"]
     assert OURS in undone["removed"]
+
+
+@pytest.mark.parametrize("step", range(1, 6))
+def test_a_migration_that_is_cut_off_is_undone_too(
+    make: Make, run: Run, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Cut off after the journal was saved for a step, and before that step."""
+    machine = make("docker/nvidia-toolkit").nvidia()
+    containers(machine, c1=config("NVIDIA_VISIBLE_DEVICES=0"))
+    before = machine.state()
+    saved: list[Journal] = []
+
+    class CutOff(BaseException):
+        pass
+
+    def save(host: Host, journal: Journal) -> None:
+        kept(host, journal)
+        saved.append(journal)
+        if len(saved) == step:
+            raise CutOff
+
+    kept = journals.save
+    with monkeypatch.context() as patch:
+        patch.setattr(journals, "save", save)
+        with pytest.raises(CutOff):
+            run(machine, "nvidia", "--sources", "--remove")
+    assert machine.state() != before, "the journal is there"
+    assert run(machine, "nvidia", "--undo").exit_code == 0
+    assert machine.state() == before
+    assert machine.enabled == set()
