@@ -68,8 +68,10 @@ def command(paths: tuple[str, ...], host: bool, engines: tuple[str, ...], form: 
     checked: dict[str, list[Finding]] = {}
     counting = _configured()
     check = _Check(_rules(host=host), engines)
-    for path in paths or [path for path in open_dirs(()).dirs if Path(path).exists()]:
-        if path == "-":
+    for path in paths or open_dirs(()).dirs:
+        if not paths and not Path(path).exists():
+            click.echo(f"{path}: missing", err=True)
+        elif path == "-":
             checked["-"] = check(sys.stdin.buffer.read(), "-")
         elif Path(path).is_dir():
             specs = spec_check.directory(path, counting, check)

@@ -74,6 +74,10 @@ def test_host_alone_checks_the_directories_of_the_configuration(shim: Any, trust
     assert (done.returncode, done.stdout) == (0, f"{path}: valid\n")
     path.chmod(0o666)
     assert "SPEC_UNTRUSTED" in shim("--host").stderr
+    path.unlink()
+    path.parent.rmdir()
+    done = shim("--host")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"{path.parent}: missing\n")
     done = shim()
     assert (done.returncode, "--host alone" in done.stderr) == (2, True)
 
