@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 FILE, DIRECTORY, OTHER, MISSING = "file", "directory", "other", "missing"
 _NAME = "cdi.lock"
+_NUMBERS = 4  # of an identity
 _MAX_SIZE = 64 * 1024 * 1024
 _CHUNK = 1 << 20
 _S_IFMT, _S_IFREG, _S_IFDIR = 0o170000, 0o100000, 0o040000
@@ -78,9 +79,19 @@ def read(path: str) -> Json:
     lock = fastjson.loads(_content(path).decode())
     if not isinstance(lock, dict) or lock.get("format") != FORMAT:
         raise ValueError("it is no lock of this version")
-    if not all(isinstance(lock.get(part), dict) for part in ("specs", "files")):
-        raise ValueError("it lacks a member")
+    for part in ("specs", "files"):
+        listed = lock.get(part)
+        if not isinstance(listed, dict) or not all(map(_is_entry, listed.values())):
+            raise ValueError(f"its member {part} is damaged")
     return lock
+
+
+def _is_entry(entry: Any) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    known = entry.get("identity")
+    is_whole = isinstance(known, list) and len(known) == _NUMBERS and isinstance(entry.get("sha256"), str)
+    return is_whole if entry.get("type") == FILE else entry.get("type") in (DIRECTORY, OTHER, MISSING)
 
 
 def digest(path: str) -> str:

@@ -129,7 +129,9 @@ def _lower(document: Json, highest: int, node: Callable[[str], Node | None]) -> 
         for holder in (document, *document["devices"]):
             holder.pop("annotations", None)  # a container gets nothing of them
     if highest < versions.rank("0.5.0"):
-        _rename(document)
+        renamed = _rename(document)
+        if renamed:
+            yield f"names that begin with a digit need 0.5.0, so there are {', '.join(renamed)} in their place"
     for edits in (document.get("containerEdits", {}), *(device["containerEdits"] for device in document["devices"])):
         yield from _lower_edits(edits, highest, node)
     kept = [device for device in document["devices"] if device["containerEdits"] or document.get("containerEdits")]
@@ -159,17 +161,20 @@ def _lower_edits(edits: Json, highest: int, node: Callable[[str], Node | None]) 
             mount.pop("type", None)  # the options say what it is
 
 
-def _rename(document: Json) -> None:
-    """Give devices whose name begins with a digit a name that early versions take: 0 becomes gpu0."""
+def _rename(document: Json) -> list[str]:
+    """Give devices whose name begins with a digit a name that early versions take: 0 becomes gpu0. The new names."""
     klass = document["kind"].partition("/")[2]
     names = {device["name"] for device in document["devices"]}
+    renamed = []
     for device in document["devices"]:
         if device["name"][0].isdigit():
             name = f"{klass}{device['name']}"
             if name in names:
                 raise CdiError([Finding("DISCOVERY_NAME", f"two devices would be named {document['kind']}={name}")])
             device["name"] = name
+            renamed.append(name)
     document["devices"].sort(key=lambda device: natural(device["name"]))
+    return renamed
 
 
 def _wish(text: str) -> CdiError:

@@ -103,6 +103,12 @@ def test_lossy_leaves_out_what_an_engine_does_not_read(transform: Any) -> None:
     )
 
 
+def test_a_device_that_gets_another_name_is_named(transform: Any) -> None:
+    done = transform("version", "--for", "podman=4.1", "--lossy", "-", stdin=GPU)
+    assert [device["name"] for device in read(done.stdout)["devices"]] == ["gpu0"]
+    assert "so there are gpu0 in their place" in done.stderr
+
+
 def test_files_are_merged_and_conflicts_named(transform: Any, tmp_path: Path) -> None:
     for name in ("0", "1"):
         (tmp_path / f"{name}.yaml").write_text(GPU.replace('"0"', f'"{name}"'))

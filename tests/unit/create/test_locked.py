@@ -59,6 +59,12 @@ class Machine:
         self.lock.write_text(lock_writer.encode(lock))
         return lock
 
+    def damage(self, entry: Any) -> None:
+        """Give the library another entry in the lock."""
+        lock = json.loads(self.lock.read_text())
+        lock["files"][str(self.library)] = entry
+        self.lock.write_text(json.dumps(lock))
+
     def refused(self) -> list[str]:
         """What a create refuses, as text with short paths."""
         settings = Settings()
@@ -176,6 +182,10 @@ def test_what_is_not_in_the_lock_is_refused_and_what_is_gone_is_a_warning(machin
         (lambda machine: machine.lock.write_text("{"), "cannot be used: it is damaged"),
         (lambda machine: machine.lock.write_text('{"format": 99}'), "cannot be used: it is damaged"),
         (lambda machine: machine.lock.write_text('{"format": 1, "specs": []}'), "cannot be used: it is damaged"),
+        (lambda machine: machine.damage({"type": "file"}), "cannot be used: it is damaged"),
+        (lambda machine: machine.damage({"type": "file", "identity": [1], "sha256": ""}), "it is damaged"),
+        (lambda machine: machine.damage({"type": "folder"}), "cannot be used: it is damaged"),
+        (lambda machine: machine.damage([]), "cannot be used: it is damaged"),
         (lambda machine: machine.lock.chmod(0o666), "is not trusted"),
     ],
 )

@@ -119,7 +119,10 @@ def test_without_additional_groups_a_warning_tells_what_that_means() -> None:
 
 
 def test_numbers_stand_in_for_a_host_path() -> None:
-    made, (warning,) = engine_versions.lowered(document(deviceNodes=EVERYTHING["deviceNodes"]), "0.4.0", lambda _: NODE)
+    made, (renamed, warning) = engine_versions.lowered(
+        document(deviceNodes=EVERYTHING["deviceNodes"]), "0.4.0", lambda _: NODE
+    )
+    assert "so there are gpu0 in their place" in renamed.text
     (node,) = made["devices"][1]["containerEdits"]["deviceNodes"]  # sorted anew: GPU-1, gpu0
     assert node == {"path": "/dev/a", "type": "c", "major": 195, "minor": 3}
     assert "may change at a reboot" in warning.text
@@ -150,7 +153,7 @@ def test_a_host_gets_a_spec_for_its_engine(trusted_path: Path) -> None:
     host = acme.machine(trusted_path, "0", mode=0o660, gid=44)
     target = Target(spec_dirs=("/var/run/cdi",), engines=("podman=4.1.1",))
     outcome = generate.generate(host, Wish("/usr/local/bin/shim"), target, ["auto"])
-    assert [finding.id for finding in outcome.findings] == ["SPEC_LOWERED"]
+    assert [finding.id for finding in outcome.findings] == ["SPEC_LOWERED", "SPEC_LOWERED"]
     (written,) = outcome.specs
     assert written.document["cdiVersion"] == "0.3.0"
     assert [device["name"] for device in written.document["devices"]] == ["all", "gpu0", "id-0"]
