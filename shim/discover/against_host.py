@@ -1,12 +1,13 @@
 """Specs against the host: what `shim cdi generate` would write now, beside what lies there. Nothing is written.
 
 A spec that shim wrote is compared with a dry run of its refresh, by the wish that is remembered. One of another program
-is compared with what we discover for its kind, in its manner: with its hook program, and with numbers of device nodes
-where it has them.
+is compared with what we discover for its kind, in its manner: with its hook program, below the root of its driver, and
+with numbers of device nodes where it has them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -137,8 +138,14 @@ class AgainstHost:
         programs = [hook["path"] for edits in blocks for hook in edits.get("hooks", ())]
         vendor = [path for path in programs if path.rpartition("/")[2] in VENDOR_PROGRAMS]
         nodes = [node for edits in blocks for node in edits.get("deviceNodes", ())]
+        mounts = [(mount["hostPath"], mount["containerPath"]) for edits in blocks for mount in edits.get("mounts", ())]
+        root = _root(mounts)
         return Wish(
             vendor[0] if vendor else self._launcher,
+            driver_root=root,
+            dev_root=_root((node.get("hostPath") or node["path"], node["path"]) for node in nodes)
+            if root != "/"
+            else "",
             has_all=any(device["name"] == "all" for device in document["devices"]),
             has_numbers=any(node.get("major") for node in nodes),
         )
@@ -161,6 +168,12 @@ class AgainstHost:
         """What names a file: its directory without links."""
         directory, _, name = path.rpartition("/")
         return f"{self._host.real(directory or '/').resolve()}/{name}"
+
+
+def _root(pairs: Iterable[tuple[str, str]]) -> str:
+    """The root below which most paths of the host lie, by the paths that they have in a container."""
+    roots = Counter(source.removesuffix(inside) or "/" for source, inside in pairs if source.endswith(inside))
+    return roots.most_common(1)[0][0] if roots else "/"
 
 
 def _names(host: Host, directory: str) -> Iterator[str]:

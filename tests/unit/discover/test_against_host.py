@@ -113,6 +113,13 @@ def test_the_manner_of_another_program_is_no_difference(host: Host, top: Path, w
     assert states(host, FOREIGN) == {FOREIGN: FRESH}
 
 
+def test_the_root_of_a_driver_in_a_container_of_its_own_is_seen_in_the_spec(host: Host, top: Path) -> None:
+    acme.machine(top / "run/driver", "0")
+    (top / f"run/driver/{acme.LIBRARIES[1:]}/libacme.so.1").touch()
+    foreign(host, made(host, dataclasses.replace(WISH, driver_root="/run/driver")))
+    assert states(host, FOREIGN) == {FOREIGN: FRESH}
+
+
 def test_a_kind_that_nothing_discovers_is_named(host: Host) -> None:
     document = made(host)
     foreign(host, {**document, "kind": "other.example/fpga"})
