@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shim.base.findings import CdiError, Finding
+from shim.base.findings import ERROR, CdiError, Finding
 from shim.discover import engine_fit
 from shim.doctor.model import DEFAULT, DIRECTORY, REGISTRATION, REQUEST, Check
 from shim.engines import launcher, table, undo_records, verify
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from shim.host.host import Host
 
 USUAL = "shim"
+# Why the engine does not read what is written in its file, and what verify misses then
+_MISREAD = {"CONFIG_DEAD_SECTION", "CONFIG_HEADER_UNQUOTED", "CRI_DISABLED", "DROP_IN_UNUSED"}
+_OF_MISREAD = {"HANDLER_MISSING", "RUNTIME_TYPE_MISSING"}
 # Of the findings of verify, those that are not about the registration itself
 _LINKS = {
     "RUNTIME_DEFAULT": DEFAULT,
@@ -92,9 +95,12 @@ def _of_engine(
 ) -> Iterator[Check]:
     found: dict[str, list[Finding]] = {REGISTRATION: [], DEFAULT: [], DIRECTORY: [], REQUEST: []}
     for name in names or [USUAL]:
-        for finding in verify.findings(machine.host, engine, location, name):
+        findings = verify.findings(machine.host, engine, location, name)
+        is_misread = any(finding.id in _MISREAD for finding in findings)
+        for finding in findings:
             injects_itself = finding.id == "HANDLER_MISSING" and not names and registry.cdi
-            found[_LINKS.get(finding.id, REGISTRATION)].append(finding.as_warning() if injects_itself else finding)
+            follows = injects_itself or (is_misread and finding.id in _OF_MISREAD and finding.level == ERROR)
+            found[_LINKS.get(finding.id, REGISTRATION)].append(finding.as_warning() if follows else finding)
     version = ".".join(map(str, location.version))
     what = " ".join(filter(None, [engine.name, version]))
     runtimes = ", ".join(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pytest
 from engines.harness.containerd import Containerd
+from engines.harness.cri import Cri
 from engines.harness.device import NAME, NODE_DIRECTORY, FakeDevice
 from engines.harness.docker import Docker
 from engines.harness.images import WAIT
@@ -101,6 +102,66 @@ def test_a_container_with_its_device(sandbox: Sandbox, client: Client, device: F
     client.end("well")
     assert findings(gone) == [("WARNING", "CONTAINER_OUTDATED"), ("ERROR", "NODE_UNUSABLE")][::-1]
     assert findings(moved) == [("WARNING", "DEVNUM_STALE")]
+
+
+def test_a_container_that_was_updated_and_started_again(
+    sandbox: Sandbox, docker: Docker, rootful: Podman, device: FakeDevice
+) -> None:
+    for engine, ask in ((docker, "--runtime=asks"), (rootful, f"--annotation={_KEY}")):
+        engine.run("--detach", "--name=again", ask, script=WAIT).ok()
+        engine("update", "--memory=64m", "--memory-swap=64m", "again").ok()
+        updated = examined(sandbox, "again")
+        engine("restart", "--time=0", "again").ok()
+        restarted = examined(sandbox, "again")
+        engine("rm", "--force", "again").ok()
+        assert (findings(updated), findings(restarted)) == ([], [])
+    assert device.hook_calls() == 4
+
+
+def test_a_container_of_a_pod_by_its_names(sandbox: Sandbox, containerd: Containerd) -> None:
+    pod = Cri(sandbox, containerd.socket, containerd.directory / "cri").run_pod("pod", {})
+    container = pod.create("main", {"cdi.k8s.io/vendor-test_one": NAME}, WAIT)
+    pod.start(container)
+    report = examined(sandbox, "pod/main")
+    pod.remove()
+    assert findings(report) == []
+    assert f"asked for {NAME}" in evidence(report)
+    assert report["checks"][0]["subject"] == container[:12]
+
+
+# --- the whole chain --------------------------------------------------------------------------------------------------
+
+
+def whole(sandbox: Sandbox, engine: str, environment: Mapping[str, str]) -> set[str]:
+    """The ids of the errors of an engine's chain."""
+    done = sandbox.run(sandbox.venv / "bin/shim", "doctor", "--engine", engine, "-o", "json", env=environment)
+    assert done.err == ""
+    return {id for level, id in findings(json.loads(done.out)) if level == "ERROR"}
+
+
+# What is done inside, what undoes it, and what the doctor finds
+HARMS = {
+    "SPEC_SYNTAX": ("echo kind: [ > /etc/cdi/other.yaml", "rm /etc/cdi/other.yaml"),
+    "SPEC_UNTRUSTED": ("chmod 666 /etc/cdi/vendor.json", "chmod 644 /etc/cdi/vendor.json"),
+    "SPEC_CONFLICT": ("cp /etc/cdi/vendor.json /etc/cdi/other.json", "rm /etc/cdi/other.json"),
+    "NODE_UNUSABLE": (f"mv {NODE_DIRECTORY}/gate /run/gate", f"mv /run/gate {NODE_DIRECTORY}/gate"),
+    "MOUNT_MISSING": ("mv HOST/data HOST/away", "mv HOST/away HOST/data"),
+    "HOOK_MISSING": ("mv HOST/hook HOST/away", "mv HOST/away HOST/hook"),
+    "SETTINGS": ("echo [cdi > /etc/shim/config.toml", "rm /etc/shim/config.toml"),
+}
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_broken_link_of_a_real_machine(sandbox: Sandbox, engine: str, request: pytest.FixtureRequest) -> None:
+    used = request.getfixturevalue("docker" if engine == "docker" else "rootful")
+    environment = used.environment() if isinstance(used, Podman) else {}
+    assert whole(sandbox, engine, environment) == set()
+    for id, (harm, undo) in HARMS.items():
+        sandbox.run("/bin/sh", "-c", harm.replace("HOST", str(sandbox.host))).ok()
+        found = whole(sandbox, engine, environment)
+        sandbox.run("/bin/sh", "-c", undo.replace("HOST", str(sandbox.host))).ok()
+        assert found == {id}
+    assert whole(sandbox, engine, environment) == set()
 
 
 def test_a_container_that_asks_for_nothing_is_advised_how_to_ask(sandbox: Sandbox, client: Client) -> None:
