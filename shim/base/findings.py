@@ -281,6 +281,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "add the user to the group of the node (`usermod -aG GROUP USER`), and let crun keep the groups: "
         "`podman run --group-add keep-groups`",
     ),
+    "INDEX_UNUSED": (NOTE, "remove the file: the next create writes it anew"),
     "DEVCHAR_MISSING": (WARNING, "shim system create-dev-char-symlinks"),
     "CGROUPS_OFF": (WARNING, "set no-cgroups = false there, and true in a user's own file alone"),
     "DOCKER_CONTEXT": (NOTE, "docker context use default"),

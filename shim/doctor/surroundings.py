@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
+from shim.cdi import index
+from shim.config import location
 from shim.doctor.model import DIRECTORY, REGISTRATION, REQUEST, TRUST, Check
 from shim.engines import launcher, table
 from shim.host import identity, run_directory
@@ -32,6 +34,9 @@ def checks(machine: Machine) -> Iterator[Check]:
     directory = run_directory.findings(identity.RUN_DIR, host.look, 0) if machine.rootful else []
     if directory:
         yield Check(TRUST, identity.RUN_DIR, "", directory)
+    unused = list(_unused_index(host))
+    if unused:
+        yield Check(TRUST, unused[0].path, "", unused)
     hidden = [*_hidden_from_us(machine), *_hidden_from_engines(machine)]
     if hidden:
         yield Check(DIRECTORY, "mount namespaces", "", hidden)
@@ -46,6 +51,14 @@ def _installation(host: Host) -> Iterator[Check]:
     if not program:
         return
     yield Check(REGISTRATION, program, "the launcher", launcher.faults(host, program))
+
+
+def _unused_index(host: Host) -> Iterator[Finding]:
+    """INDEX_UNUSED, for an index that another version of shim has written, or that is damaged."""
+    path = location.index_path(location.candidates()[0]) if host.root == "/" else ""
+    if path and host.exists(path) and index.last_settings(path) is None:
+        text = "it is of another version of shim or damaged, so each create reads every spec until one writes it anew"
+        yield Finding("INDEX_UNUSED", text, f"rm {path}", path=path)
 
 
 def _hidden_from_us(machine: Machine) -> Iterator[Finding]:

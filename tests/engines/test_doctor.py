@@ -164,6 +164,27 @@ def test_a_broken_link_of_a_real_machine(sandbox: Sandbox, engine: str, request:
     assert whole(sandbox, engine, environment) == set()
 
 
+def test_a_namespace_that_hides_the_specs(sandbox: Sandbox) -> None:
+    script = f"mount -t tmpfs none /etc/cdi && exec {sandbox.venv}/bin/shim doctor --engine podman -o json"
+    hidden = sandbox.run("unshare", "--mount", "--user", "--map-root-user", "/bin/sh", "-c", script)
+    assert ("ERROR", "SPEC_DIR_HIDDEN") in findings(json.loads(hidden.out))
+    plain = sandbox.run(
+        "unshare", "--mount", "--user", "--map-root-user", "/bin/sh", "-c", script.partition("exec ")[2]
+    )
+    assert ("ERROR", "SPEC_DIR_HIDDEN") not in findings(json.loads(plain.out))
+
+
+def test_an_index_of_another_build(sandbox: Sandbox, rootful: Podman) -> None:
+    environment = rootful.environment()
+    words = (sandbox.venv / "bin/shim", "doctor", "--engine", "podman", "-o", "json")
+    rootful.run("--rm", f"--annotation={_KEY}", script="true").ok()
+    before = findings(json.loads(sandbox.run(*words, env=environment).out))
+    sandbox.run("/bin/sh", "-c", "sed -i s/0.1.0/0.0.1/ /run/shim/index").ok()
+    after = findings(json.loads(sandbox.run(*words, env=environment).out))
+    sandbox.run("rm", "/run/shim/index").ok()
+    assert set(after) - set(before) == {("NOTE", "INDEX_UNUSED")}
+
+
 def test_a_container_that_asks_for_nothing_is_advised_how_to_ask(sandbox: Sandbox, client: Client) -> None:
     client.start("quiet", False)
     report = examined(sandbox, "quiet")

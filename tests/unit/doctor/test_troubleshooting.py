@@ -24,7 +24,7 @@ def test_a_symptom_leads_to_a_finding(row: list[str]) -> None:
     named = re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", finding)
     assert named
     assert set(named) <= set(TABLE)
-    assert re.match(r"`shim (doctor|explain)\b", command)
+    assert command.startswith("`shim ")
     assert symptom
     assert remedy
 
