@@ -9,6 +9,8 @@
  *     a create in which nothing asks             -> the low-level runtime
  *     a create that was decided before           -> config.json is edited as then, and the low-level runtime
  *     a create in which something may ask        -> Python, with the facts that were determined here
+ *     a create that may have devices of its own,
+ *       where grants are enforced                -> Python, the same
  *     an exec into a container with a record     -> its process file gets the variables, and the low-level runtime;
  *                                                  where anything is unusual: Python, the same
  *     an update with a file of resources for
@@ -26,6 +28,7 @@
 #include "commands.h"
 #include "execenv.h"
 #include "execute.h"
+#include "hardware.h"
 #include "hook.h"
 #include "lowlevel.h"
 #include "places.h"
@@ -60,6 +63,8 @@ static struct {
         CONFIG_TOO_LARGE, /* only its beginning was read */
         CONFIG_READ,
     } reading;
+    bool has_hardware; /* grants are enforced, and it may have devices of its own: Python judges */
+    bool is_judged;    /* grants are enforced, and it has none */
 } config;
 
 static bool is_same(const char *a, const char *b)
@@ -193,12 +198,16 @@ static enum answer does_it_ask(void)
 {
     static struct needle_file file;
     config.reading = read_config();
-    if (call.devices || config.reading == CONFIG_UNREAD)
+    if (config.reading == CONFIG_UNREAD)
         return MAY_ASK;
     if (config.reading == CONFIG_NONE)
-        return NOTHING_ASKS;
+        return call.devices ? MAY_ASK : NOTHING_ASKS;
     find_needles(&file);
-    if (asks(config.text, config.size, file.needles, file.count))
+    if (file.enforces) {
+        config.has_hardware = config.reading == CONFIG_TOO_LARGE || may_have_hardware(&call, config.text, config.size);
+        config.is_judged = !config.has_hardware;
+    }
+    if (call.devices || config.has_hardware || asks(config.text, config.size, file.needles, file.count))
         return MAY_ASK;
     bool is_known = config.reading == CONFIG_READ && file.is_current && !call.unknown && !has_original();
     return is_known && !nearly_asks(config.text, config.size, file.needles, file.count) ? NOTHING_ASKS : LIKELY_NOT;
@@ -311,11 +320,11 @@ int main(int argc, char *argv[])
         is_recorded = false;
     if (answer == NOTHING_ASKS && !is_recorded)
         execute_low_level(low.path, kept);
-    const struct create create = {&call,  devices,     name,        self,         low.path,
-                                  record, config.text, config.size, config.status};
+    const struct create create = {&call,  devices,     name,        self,          low.path,
+                                  record, config.text, config.size, config.status, config.is_judged};
     struct findings findings = {.answer = answer};
-    findings.is_repeated = answer == MAY_ASK && config.reading == CONFIG_READ && !has_original() &&
-                           repeat_create(&create, &findings.asked);
+    findings.is_repeated = answer == MAY_ASK && config.reading == CONFIG_READ && !config.has_hardware &&
+                           !has_original() && repeat_create(&create, &findings.asked);
     if (findings.is_repeated && !is_to_clean_up())
         execute_low_level(low.path, kept);
     if (answer != MAY_ASK || findings.is_repeated)

@@ -8,6 +8,7 @@
  *     input DEV INO SIZE MTIME_NS CTIME_NS PATH     a configuration file as it was when it was read
  *     absent PATH                                   a file that was missing, and would have counted
  *     needle TEXT
+ *     enforce                                       grants are enforced
  *     end
  *
  * The file counts while it belongs to this user, is whole and of this version, and every input is as described. With a
@@ -73,11 +74,12 @@ static const char *behind(const char *line, const char *word)
     return strncmp(line, word, size) == 0 ? line + size : NULL;
 }
 
-int parse_needles(char *text, size_t size, struct needle *needles, size_t room, bool *is_current)
+int parse_needles(char *text, size_t size, struct needle *needles, size_t room, bool *is_current, bool *enforces)
 {
     char *end = text + size;
     size_t count = 0, inputs = 0;
     bool unchanged = true;
+    *enforces = false;
     if (memchr(text, '\0', size))
         return -EINVAL;
     for (char *line = text, *stop; (stop = memchr(line, '\n', (size_t)(end - line))) != NULL; line = stop + 1) {
@@ -92,6 +94,8 @@ int parse_needles(char *text, size_t size, struct needle *needles, size_t room, 
         } else if ((value = behind(line, "absent ")) != NULL) {
             unchanged = unchanged && is_absent(value);
             inputs++;
+        } else if (strcmp(line, "enforce") == 0) {
+            *enforces = true;
         } else if ((value = behind(line, "needle ")) != NULL) {
             if (value == stop)
                 return -EINVAL;
@@ -124,7 +128,7 @@ int read_needles(const char *directory, const char *name, struct needle_file *fi
         if (part < 0)
             return -errno;
         if (part == 0)
-            return parse_needles(file->text, size, file->needles, MAX_NEEDLES, &file->is_current);
+            return parse_needles(file->text, size, file->needles, MAX_NEEDLES, &file->is_current, &file->enforces);
     }
     return -E2BIG;
 }
@@ -182,7 +186,7 @@ static int find_file(struct needle_file *file)
 
 void find_needles(struct needle_file *file)
 {
-    file->is_current = false;
+    file->is_current = file->enforces = false;
     int count = find_file(file);
     file->count = count < 0 ? 0 : (size_t)count;
     for (size_t i = 0; i < BUILT_IN_NEEDLES && !file->is_current; i++)

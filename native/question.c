@@ -5,7 +5,7 @@
  *
  *     the verb; the launcher's name, --root; the low-level runtime and this build of shim, each as a file
  *     $SHIM_CONFIG; path of the calling podman, if any; uid and gid of the process; whether the root is read-only
- *     the requested names, in their order
+ *     the requested names, in their order; whether config.json was searched for other devices (hardware.c)
  *
  * The key of an annotation is not among them: a device plugin uses a new one for each allocation.
  *
@@ -54,6 +54,7 @@ const char *const question_members[] = {
     "uidMappings",
     "gidMappings",
     "mountLabel",
+    "cgroupsPath",
     "hooks",
     "prestart",
     "createRuntime",
@@ -103,7 +104,7 @@ static bool is_misspelt(const char *name, size_t size)
     return false;
 }
 
-static bool is_spelt(const struct json_tree *tree)
+bool question_is_spelt(const struct json_tree *tree)
 {
     for (uint32_t i = 1; i < tree->count; i++)
         if (is_misspelt(tree->text + tree->values[i].name, tree->values[i].name_size))
@@ -351,7 +352,7 @@ int question_read(struct question *question, const struct json_tree *tree, const
     question->text[0] = '\0';
     question->count = 0;
     if (!is_usual_call(call) || !is_rootful() || (crio && strcmp(crio, "1") == 0) || json_tree_kind(tree, 0) != '{' ||
-        !is_spelt(tree))
+        !question_is_spelt(tree))
         return -ENOTSUP;
     for (int i = 0; i < call->devices; i++)
         if (!add_name(question, (struct span){devices[i], strlen(devices[i])}, (struct span){0}))
@@ -365,6 +366,11 @@ int question_read(struct question *question, const struct json_tree *tree, const
         if (!add_line(question, "device %.*s", (int)question->requests[i].name.size, question->requests[i].name.text))
             return -ENOTSUP;
     return 0;
+}
+
+bool question_add_judged(struct question *question)
+{
+    return add_line(question, "judged");
 }
 
 int question_add_programs(struct question *question, const char *low, const char *launcher)

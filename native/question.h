@@ -45,3 +45,9 @@ int question_read(struct question *question, const struct json_tree *tree, const
  * Returns 0. -ENOTSUP: a program cannot be identified.
  */
 int question_add_programs(struct question *question, const char *low, const char *launcher);
+
+/* Adds that grants are enforced, and that config.json has no devices of its own. False if it does not fit. */
+bool question_add_judged(struct question *question);
+
+/* Whether no name of a config.json differs from one that counts by the case of its letters only. */
+bool question_is_spelt(const struct json_tree *tree);

@@ -150,6 +150,7 @@ bool repeat_create(const struct create *create, struct asked *asked)
         return false;
     if (json_tree_read(&memory->tree, create->text, create->size) != 0 ||
         question_read(&memory->question, &memory->tree, create->call, create->devices, create->name) != 0 ||
+        (create->is_judged && !question_add_judged(&memory->question)) ||
         question_add_programs(&memory->question, create->low, create->launcher) != 0)
         return false;
     const char *text = memory->question.text;

@@ -16,6 +16,7 @@ struct create {
     const char *text;           /* config.json, with a NUL behind its `size` bytes */
     size_t size;
     struct stat status; /* of config.json, when it was opened */
+    bool is_judged;     /* grants are enforced, and it has no devices of its own (hardware.c) */
 };
 
 /* The text of a question, and the name of the file that would hold its answer. */

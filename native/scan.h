@@ -32,6 +32,7 @@ struct needle_file {
     char text[(64 << 10) + 1]; /* a byte more than the limit of the file */
     struct needle needles[MAX_NEEDLES + BUILT_IN_NEEDLES];
     size_t count;
+    bool enforces;   /* grants are enforced: Python judges a config.json that may have hardware (hardware.h) */
     bool is_current; /* false: the texts of requests are unknown, and these are only likely */
 };
 
@@ -52,7 +53,7 @@ int read_needles(const char *directory, const char *name, struct needle_file *fi
 
 /*
  * The same for the text of a file, which is changed.
- * needles, room: receive the needles. *is_current: every input of the file is unchanged.
+ * needles, room: receive the needles. *is_current: every input of the file is unchanged. *enforces: grants are enforced.
  * Returns their number. -EINVAL: it is not the text of a file of needles; -E2BIG: there are more than ROOM.
  */
-int parse_needles(char *text, size_t size, struct needle *needles, size_t room, bool *is_current);
+int parse_needles(char *text, size_t size, struct needle *needles, size_t room, bool *is_current, bool *enforces);

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "host": {"base"},
     "config": {"base", "cdi", "host"},
     "hooks": {"base", "host"},
-    "create": {"base", "broken", "cdi", "config", "host", "hooks.core"},
+    "create": {"base", "broken", "cdi", "config", "grants.overlap", "grants.reader", "host", "hooks.core"},
     "engines": {"base", "cdi", "config", "create.record_files", "create.record_reader", "hooks.core", "host"},
     "discover": {"base", "cdi", "config", "hooks.core", "host"},
     "doctor": {"base", "cdi", "config", "create", "discover", "engines", "host"},

@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!text)
         abort();
     memcpy(text, data, size);
-    bool is_current;
-    int count = parse_needles(text, size, needles, 4, &is_current);
+    bool is_current, enforces;
+    int count = parse_needles(text, size, needles, 4, &is_current, &enforces);
     if (count > 4)
         abort();
     for (int i = 0; i < count; i++) {

@@ -242,6 +242,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "DISCOVERY_DEVICE": (ERROR, "mend the device or its driver, then generate again; the other devices are written"),
     "DEVICE_FILE": (ERROR, "move away what is there, and run it as root"),
     "REFRESH_UNITS": (WARNING, "enable it by hand: `systemctl enable --now NAME`"),
+    "GRANT_MISSING": (ERROR, "`shim grant add SUBJECT --device KIND=NAME`; `shim grant list` shows what is granted"),
     "GRANT_SUBJECT": (ERROR, "choose a name of letters, digits, '.', '_' and '-', which begins with a letter or digit"),
     "GRANT_CONFLICT": (ERROR, "revoke the grant of the other subject, or choose another device"),
     "GRANT_UNKNOWN": (ERROR, "`shim grant list` shows what is granted"),

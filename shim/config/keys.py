@@ -6,6 +6,7 @@ docs/configuration.md.
 
 from __future__ import annotations
 
+from shim.base import subjects
 from shim.cdi import names
 from shim.config.settings import ANY, AUTO, IGNORE, KNOWN, OFF, OURS, PRIVILEGED, REFUSE
 
@@ -96,6 +97,26 @@ def _variables(value: Any) -> dict[str, str]:
     return value
 
 
+def _subject(value: Any) -> str:
+    wrong = subjects.objection(value) if isinstance(value, str) else "it must be a text"
+    if wrong:
+        raise ValueError(f"must be the name of a subject: {wrong}")
+    return str(value)
+
+
+def _subjects(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError("must be a table of PATTERN = SUBJECT")
+    for pattern, subject in value.items():
+        if not pattern:
+            raise ValueError("holds a pattern that is empty")
+        try:
+            _subject(subject)
+        except ValueError as error:
+            raise ValueError(f"holds {names.quoted(pattern)}, whose value {error}") from None
+    return value
+
+
 def _log(value: Any) -> str:
     if not isinstance(value, str) or (value and not value.startswith("/")):
         raise ValueError('must be an absolute path, or "" for no log')
@@ -177,6 +198,48 @@ KEYS = (
         f'"{KNOWN}" (those of NVIDIA\'s hook programs, too) or "{OFF}"',
         "Whose hooks create does itself, so that none runs while the container starts.",
         _one_of(AUTO, OURS, KNOWN, OFF),
+    ),
+    Key(
+        "grants.enforce",
+        "enforce",
+        "true or false",
+        "Whether a container gets only devices that are granted to its subject (`shim grant`).",
+        _switch,
+    ),
+    Key(
+        "grants.default-subject",
+        "default_subject",
+        'name of a subject, or "" for none',
+        "The subject of containers that no table below names.",
+        lambda value: value if value == "" else _subject(value),
+    ),
+    Key(
+        "grants.runtimes",
+        "runtimes",
+        "table of NAME = SUBJECT",
+        "The subject by the name by which the engine starts shim, the last part of the path.",
+        _subjects,
+    ),
+    Key(
+        "grants.bundles",
+        "bundles",
+        "table of PATTERN = SUBJECT",
+        "The subject by the path of the bundle; * stands for any text.",
+        _subjects,
+    ),
+    Key(
+        "grants.cgroups",
+        "cgroups",
+        "table of PATTERN = SUBJECT",
+        "The subject by linux.cgroupsPath; * stands for any text.",
+        _subjects,
+    ),
+    Key(
+        "grants.namespaces",
+        "namespaces",
+        "table of NAMESPACE = SUBJECT",
+        "The subject by containerd's namespace, the last part of --root.",
+        _subjects,
     ),
     Key("log.file", "log_file", 'absolute path, or "" for no log', "The log of creates that injected or failed.", _log),
 )

@@ -7,6 +7,7 @@ the reader of the configuration leaves this file beside the index (native/needle
     input DEV INO SIZE MTIME_NS CTIME_NS PATH     a configuration file that was read
     absent PATH                                   one that would count before it, or in its place
     needle TEXT
+    enforce                                       grants are enforced: the launcher searches for hardware, too
     end
 
 It counts while every input has the identity that it lists. It may only err towards Python: a needle that
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-def write(path: str, inputs: Iterable[tuple[str, list[int] | None]], needles: Iterable[str]) -> bool:
+def write(
+    path: str, inputs: Iterable[tuple[str, list[int] | None]], needles: Iterable[str], *, enforces: bool = False
+) -> bool:
     """Write the file; failure is silent, since without it Python is asked.
 
     Arguments:
@@ -35,6 +38,7 @@ def write(path: str, inputs: Iterable[tuple[str, list[int] | None]], needles: It
         inputs: the configuration files that decide, each with its identity (shim.cdi.index.identity).
         needles: one of them stands in each config.json that asks. The usual annotation prefix is always added: it is
             what a configuration that stops counting falls back to.
+        enforces: whether grants are enforced.
     Returns:
         whether it was written.
     """
@@ -42,7 +46,7 @@ def write(path: str, inputs: Iterable[tuple[str, list[int] | None]], needles: It
     for name, known in inputs:
         lines.append(f"input {' '.join(map(str, known))} {name}" if known else f"absent {name}")
     wanted = dict.fromkeys([PREFIX, *needles])
-    lines += [*(f"needle {needle}" for needle in wanted), "end", ""]
+    lines += [*(f"needle {needle}" for needle in wanted), *(["enforce"] if enforces else ()), "end", ""]
     text = "\n".join(lines)
     if not all(_is_plain(needle) for needle in wanted) or text.count("\n") != len(lines) - 1:
         return False

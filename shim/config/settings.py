@@ -51,22 +51,31 @@ class Settings:
         variables: name -> kind of the devices that its value names.
         swarm_variables: name -> kind; when any of them is set, `variables` of that kind do not count.
         fold: OFF, AUTO, OURS or KNOWN: which hooks create does itself (shim.create.fold).
+        enforce: whether a container gets only devices that are granted to its subject (shim.create.grants_rule).
+        default_subject: of containers that no table names, "" for none.
+        runtimes, bundles, cgroups, namespaces: what tells the subject -> the subject, see shim.create.grants_rule.
         log_file: "" for no log, None for the usual path of this user (shim.create.log).
         warnings: findings about unknown keys.
     """
 
     __slots__ = (
         "annotation_prefixes",
+        "bundles",
+        "cgroups",
         "default_kind",
+        "default_subject",
+        "enforce",
         "environment",
         "fold",
         "locked",
         "log_file",
         "merge",
         "mounts",
+        "namespaces",
         "path",
         "pod_annotations",
         "podman_annotations",
+        "runtimes",
         "spec_dirs",
         "swarm_variables",
         "variables",
@@ -87,6 +96,12 @@ class Settings:
         self.variables = {"NVIDIA_VISIBLE_DEVICES": "nvidia.com/gpu", "AMD_VISIBLE_DEVICES": "amd.com/gpu"}
         self.swarm_variables: dict[str, str] = {}
         self.fold = AUTO
+        self.enforce = False
+        self.default_subject = ""
+        self.runtimes: dict[str, str] = {}
+        self.bundles: dict[str, str] = {}
+        self.cgroups: dict[str, str] = {}
+        self.namespaces: dict[str, str] = {}
         self.log_file: str | None = None
         self.warnings: list[Finding] = []
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
+    from shim.config.settings import Settings
     from shim.create.invocation import Invocation
     from shim.create.merge import Entries
     from shim.create.question import Question
@@ -54,6 +55,7 @@ _MAX_SIZE = 1024 * 1024  # bytes of an answer
 _MAX_ANSWERS = 256
 _SETTLED_NS, _COARSE_NS = 100_000_000, 2_000_000_000
 _SECOND_NS = 1_000_000_000
+_JUDGED = "judged"  # a line of the question: config.json has no hardware of its own (native/hardware.c)
 _NOWHERE = (2, 20)  # ENOENT, ENOTDIR
 _S_IFMT, _S_IFDIR, _S_IFREG, _S_IFLNK, _S_IFCHR, _S_IFBLK = 0o170000, 0o040000, 0o100000, 0o120000, 0o020000, 0o060000
 
@@ -125,14 +127,22 @@ def _check(call: Invocation, question: Question, decision: Decision) -> None:
         or names != list(decision.requests)
         or f"process {uid}:{gid}" not in lines
         or any(origin["edits"].get("netDevices") for origin in plan.origins)
+        or (settings.enforce and not _is_judged_alike(question, settings, lines))
     ):
         raise UnfitError("it hangs on more than its question")
+
+
+def _is_judged_alike(question: Question, settings: Settings, lines: list[str]) -> bool:
+    """Whether the grants give the same for every create of the question: the launcher checks for hardware itself."""
+    from shim.create import grants_rule  # late: only where grants are enforced, and loaded then
+
+    return _JUDGED in lines and not grants_rule.hangs_on_the_call(question, settings)
 
 
 # --- what the decision had to know ------------------------------------------------------------------------------------
 
 # They follow from the others, are in the question, or are looked at by the launcher for itself
-_IMPLIED = frozenset({"index", "settings", "specs", "readonly", "digest", "locked"})
+_IMPLIED = frozenset({"index", "settings", "specs", "readonly", "digest", "locked", "grants", "hardware"})
 
 
 def _probes(trace: Trace, question: str, began: int) -> Iterator[str]:

@@ -44,6 +44,7 @@ MEMBERS: Json = {
         "uidMappings": None,
         "gidMappings": None,
         "mountLabel": None,
+        "cgroupsPath": None,
     },
     "hooks": dict.fromkeys(_STAGES),
 }

@@ -102,16 +102,17 @@ def decide(question: Question, world: World) -> Decision:
     config = question.config
     settings, fault = world.settings()
     decision = Decision(settings, fault)
+    enforces = settings.enforce and question.rootful
     try:
         if question.fault:
             if question.devices or _may_ask(question, settings):
                 raise _config_error(question, question.fault)
-            return decision  # the low-level runtime reports what is wrong with its bundle
+            return _judged(decision, question, world)  # the low-level runtime reports what is wrong with its bundle
         is_precreate = question.verb == "precreate"
         annotations = annotation_requests.find(config, question.id, settings, world, precreate=is_precreate)
         decision.is_sandbox = annotations.is_sandbox
         if decision.is_sandbox:
-            return decision
+            return _judged(decision, question, world)
         decision.warn(annotations.findings)
         if decision.unreadable:
             from shim.create import unreadable  # late: the configuration is broken
@@ -122,7 +123,7 @@ def decide(question: Question, world: World) -> Decision:
             if decision.requests:
                 raise decision.unreadable
             _check_ignored(question, settings)
-            return decision
+            return _judged(decision, question, world)
         # Kept before anything else can fail: the container asks then
         decision.requests = request.ask(
             annotations.requests, question.devices, settings.annotation_prefixes, settings.default_kind
@@ -133,11 +134,14 @@ def decide(question: Question, world: World) -> Decision:
             decision.requests = {**decision.requests, **image.requests}
         if not decision.requests:
             _check_ignored(question, settings)
-            return decision
+            return _judged(decision, question, world)
         request.check(question, decision.requests)
         names = list(decision.requests)
-        blocks = world.specs(names, image.driver_only if image else ())
-        decision.resolved = _complete(names, blocks, world)
+        if enforces:
+            from shim.create import grants_rule  # late: few machines enforce grants
+
+            drivers = image.driver_only if image else ()
+            grants_rule.check_names([name for name in names if name not in drivers], question, settings, world)
         blocks = world.specs(names, image.driver_only if image else ())
         decision.resolved = _complete(names, blocks, world)
         decision.plan = impose(decision.resolved, question, world)
@@ -153,14 +157,27 @@ def decide(question: Question, world: World) -> Decision:
         decision.edits = changes.between(config, _edit(question, decision, decision.plan, world, image))
         if question.verb != "restore":
             decision.folds = _foldable(question, decision.plan, world, settings.fold)
+        _judged(decision, question, world)
     except CdiError as error:
         decision.refusal = error
     except Exception as error:  # a defect, or a damaged module: a container that asks is refused
-        if not decision.requests:
+        if not decision.requests and not enforces:
             raise
         decision.refusal = internal(error)
     finally:
         decision.trace = world.trace
+    return decision
+
+
+def _judged(decision: Decision, question: Question, world: World) -> Decision:
+    """The decision, where the hardware in config.json is granted, or grants are not enforced. Raises CdiError.
+
+    What the plan adds belongs to devices whose names were judged.
+    """
+    if decision.settings.enforce and question.rootful:
+        from shim.create import grants_rule  # late: few machines enforce grants
+
+        grants_rule.check_hardware(question, decision.settings, world)
     return decision
 
 
@@ -226,7 +243,8 @@ def _edit(question: Question, decision: Decision, imposed: Plan, world: World, i
     """The question's config with the devices.
 
     A restored container gets none: what runs in it was not started with them, and its annotations come from the archive
-    of the checkpoint, which anybody may have written (CVE-2026-53492).
+    of the checkpoint, which anybody may have written (CVE-2026-53492). Where grants are enforced it gets them: they are
+    granted to its subject.
     """
     decision.entries = merge.Entries()
     edited = merge.add(imposed, question.config, decision.entries)
@@ -234,11 +252,14 @@ def _edit(question: Question, decision: Decision, imposed: Plan, world: World, i
         edited = image.without_repeats(edited)
     if any(origin["edits"].get("netDevices") for origin in imposed.origins):
         edited = _with_interfaces(edited, imposed, question, world)
+    whole = edited
     if question.verb == "restore" and edited != question.config and has_hooks(imposed):
         from shim.create import hook_entries  # late, with the C core: it has the table of hooks
 
         edited = hook_entries.without_known(edited, question.config, imposed, question.launcher, world)
     if question.verb == "restore" and edited != question.config:
+        if decision.settings.enforce and question.rootful:
+            return whole
         text = f"the checkpoint asks for {', '.join(imposed.devices)}, which its container was not created with"
         raise CdiError([Finding("RESTORE_UNTRUSTED", text)])
     return edited

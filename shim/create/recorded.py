@@ -163,9 +163,11 @@ def _answer(kind: str, answer: Any) -> Any:
     if kind == "settings":
         settings, fault = answer
         return Settings.from_json(settings), error_from_json(fault and fault["error"])
+    if kind in {"specs", "grants", "hardware"} and isinstance(answer, dict) and "error" in answer:
+        return error_from_json(answer["error"])
+    if kind in {"grants", "hardware"}:
+        return answer
     if kind == "specs":
-        if isinstance(answer, dict):
-            return error_from_json(answer["error"])
         return [(spec, device, edits) for spec, device, edits in answer]
     if not isinstance(answer, (_TYPES[kind], int)):
         raise ValueError(f"the answer to {kind} has another type")

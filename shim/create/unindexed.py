@@ -58,4 +58,5 @@ class Unsaved:
         ways = sorted(self._trust.places)
         if index_writer.write(self.path, self._inputs, ways, found.to_json(), served) and self._configured:
             directory, _, name = self.path.rpartition("/")
-            needles.write(f"{directory}/{name.replace('index', 'needles', 1)}", self._configured, found.needles())
+            file = f"{directory}/{name.replace('index', 'needles', 1)}"
+            needles.write(file, self._configured, found.needles(), enforces=found.enforce)

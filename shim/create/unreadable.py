@@ -50,6 +50,7 @@ def widest(error: Exception, look: Judging) -> Settings:
         widest.annotation_prefixes = tuple(dict.fromkeys((*widest.annotation_prefixes, *settings.annotation_prefixes)))
         # a swarm variable makes others not count, which may be just what is wrong: here it only asks as well
         widest.variables = {**settings.variables, **settings.swarm_variables, **widest.variables}
+    widest.enforce = any(settings.enforce for settings in every)
     if every:
         widest.default_kind, widest.log_file = every[0].default_kind, every[0].log_file
     return widest

@@ -12,10 +12,12 @@ a decision can be made again elsewhere from its trace (shim.create.recorded), an
     digest             the SHA-256 of a file      locked     entries of the lock of the specs
     idmap, ridmap      whether ids can be mapped on a bind mount of a path, or on those below it, too
     settings, specs    the configuration; the edits behind device names
+    grants             the devices that are granted to a subject
+    hardware           the hardware of every device that the specs serve
     podman             which podman calls
 
 An answer is a plain value, or what stat(2) gives; the number of an error (errno(3)) stands for an OSError. The last
-three are answered from files, and each of these files is asked about as well, so that the trace names every path that
+five are answered from files, and each of these files is asked about as well, so that the trace names every path that
 was looked at.
 
 Settings and specs come from the index, which costs the opening of one file, or from the files themselves. What was read
@@ -94,10 +96,9 @@ class World:
 
     def is_missing(self, path: str) -> bool:
         """Whether a path leads nowhere, links followed; False where that cannot be seen."""
-        key = ("missing", path)
-        if key not in self._answers:  # not by _ask: a plan may have dozens of mounts
-            self._answers[key] = self._look(*key)
-        return bool(self._answers[key])
+        if ("missing", path) not in self._answers:  # not by _ask: a plan may have dozens of mounts
+            self._answers["missing", path] = self._look("missing", path)
+        return bool(self._answers["missing", path])
 
     def is_read_only(self, path: str) -> bool:
         """Whether the file system in which a path lies takes no writes; False where that cannot be seen."""
@@ -120,8 +121,8 @@ class World:
         Raises:
             OSError: it cannot be opened or read.
         """
-        answer: tuple[FileStatus, str] = self._ask("read", path)
-        return answer
+        status, text = self._ask("read", path)
+        return status, text
 
     def digest(self, path: str) -> str:
         """The SHA-256 of a regular file. Raises OSError."""
@@ -214,11 +215,15 @@ class World:
 
     def specs(self, names: Sequence[str], driver_only: Sequence[str]) -> list[Block]:
         """The container edits that device names stand for, see shim.cdi.plan.find. Raises CdiError."""
-        answer = self._ask("specs", (*names, "", *driver_only))
+        blocks: list[Block] = self.given("specs", (*names, "", *driver_only))
+        return blocks
+
+    def given(self, kind: str, argument: Any) -> Any:
+        """An answer that may be an error: "specs", or of shim.create.granted. Raises CdiError."""
+        answer = self._ask(kind, argument)
         if isinstance(answer, CdiError):
             raise answer
-        blocks: list[Block] = answer
-        return blocks
+        return answer
 
     def served(self) -> Named:
         """The devices that the configured directories serve. Raises CdiError: SETTINGS or SETTINGS_UNTRUSTED."""
@@ -256,6 +261,10 @@ class World:
                 return _EINVAL
         if kind == "settings":
             return self._settings()
+        if kind in {"grants", "hardware"}:
+            from shim.create import granted  # late: only where grants are enforced
+
+            return granted.answer(kind, argument, self)
         return self._specs(argument) if kind == "specs" else self._podman(argument)
 
     def _settings(self) -> tuple[Settings, CdiError | None]:
@@ -343,8 +352,7 @@ def _can_map_ids(path: str, *, recursive: bool) -> bool:
 
 
 def _read(path: str) -> tuple[FileStatus, str]:
-    flags = posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_NOCTTY
-    fd = posix.open(path, flags)
+    fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOFOLLOW | posix.O_NOCTTY)
     try:
         status = posix.fstat(fd)
         is_regular = status.st_mode & _S_IFMT == _S_IFREG
@@ -365,16 +373,10 @@ def _content(path: str) -> bytes:
         posix.close(fd)
 
 
-def _digest(path: str) -> str:
-    from shim.create import lock_file  # late, like the next: few machines lock their specs
+def _lock_file() -> Any:
+    from shim.create import lock_file  # late: few machines lock their specs
 
-    return lock_file.digest(path)
-
-
-def _locked(argument: tuple[str, ...]) -> list[dict[str, Any] | None]:
-    from shim.create import lock_file
-
-    return lock_file.entries(argument[0], argument[1:])
+    return lock_file
 
 
 _LOOKS: dict[str, Callable[[Any], Any]] = {
@@ -389,7 +391,7 @@ _LOOKS: dict[str, Callable[[Any], Any]] = {
     "idmap": lambda path: _can_map_ids(path, recursive=False),
     "ridmap": lambda path: _can_map_ids(path, recursive=True),
     "read": _read,
-    "digest": _digest,
-    "locked": _locked,
+    "digest": lambda path: _lock_file().digest(path),
+    "locked": lambda argument: _lock_file().entries(argument[0], argument[1:]),
     "environ": lambda name: posix.environ.get(name.encode(), b"").decode("utf-8", "surrogateescape"),
 }

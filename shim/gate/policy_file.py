@@ -10,11 +10,11 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from shim.base import subjects
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 from shim.gate.judge.devices import is_name
 from shim.gate.judge.model import Policy
-from shim.grants import reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ _LOWEST = 40
 
 def check_subject(subject: str) -> str:
     """The name of a subject. Raises CdiError: GATE_POLICY."""
-    fault = reader.check_subject(subject)
+    fault = subjects.objection(subject)
     if fault:
         raise CdiError([Finding("GATE_POLICY", f"{subject!r} is not the name of a subject: {fault}", "correct it")])
     return subject

@@ -11,12 +11,13 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from shim.base import subjects
 from shim.base.findings import CdiError, Finding
 from shim.base.nearest import nearest
 from shim.cdi import unresolved
 from shim.cdi.names import BadName, parse_qualified
 from shim.grants import overlap
-from shim.grants.reader import Grant, Grants, check_subject
+from shim.grants.reader import Grant, Grants
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -146,7 +147,7 @@ def _not_granted(subject: str, device: str, names: list[str]) -> Finding:
 
 
 def _check_subject(subject: str) -> None:
-    wrong = check_subject(subject)
+    wrong = subjects.objection(subject)
     if wrong:
         raise CdiError([Finding("GRANT_SUBJECT", f"{subject[:200]!r} is no name of a subject: {wrong}")])
 

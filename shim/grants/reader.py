@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posix
 
-from shim.base import fastjson
+from shim.base import fastjson, subjects
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
 from shim.cdi.names import BadName, parse_qualified
@@ -26,12 +26,9 @@ if TYPE_CHECKING:
 
 FILE = "/etc/shim/grants.json"
 VERSION = 1
-LONGEST_SUBJECT = 128
 
 _LARGEST = 16 * 1024 * 1024  # bytes: a hundred thousand grants
 _S_IFMT, _S_IFREG = 0o170000, 0o100000
-_LETTERS_AND_DIGITS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
-_OF_SUBJECTS = _LETTERS_AND_DIGITS | frozenset("._-")
 _RECENT = 100_000_000  # nanoseconds: a file may change within them without a change of its times
 
 
@@ -219,21 +216,11 @@ def parse(data: bytes) -> Grants:
     return Grants(document)
 
 
-def check_subject(subject: str) -> str:
-    """What is wrong with the name of a subject, "" for nothing."""
-    if not subject or len(subject) > LONGEST_SUBJECT:
-        return f"it must have 1 to {LONGEST_SUBJECT} characters"
-    if subject[0] not in _LETTERS_AND_DIGITS:
-        return "it must begin with a letter or digit"
-    wrong = next((letter for letter in subject if letter not in _OF_SUBJECTS), "")
-    return f"it contains {wrong!r}; allowed are letters, digits, '.', '_' and '-'" if wrong else ""
-
-
 def _check(where: str, entry: object) -> None:
     if not isinstance(entry, dict):
         raise ValueError(f"{where} is no object")
     subject, device = entry.get("subject"), entry.get("device")
-    if not isinstance(subject, str) or check_subject(subject):
+    if not isinstance(subject, str) or subjects.objection(subject):
         raise ValueError(f"{where} has no valid subject")
     try:
         parse_qualified(device if isinstance(device, str) else "")
