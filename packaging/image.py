@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 LOCK = HERE / "lock.txt"
 # those for users, each of which leads to the others
 DOCUMENTS = (
-    *("configuration", "create", "deviations", "engines", "findings", "grants", "quickstart", "rules", "specs"),
+    *("configuration", "create", "deviations", "engines", "findings", "gate", "grants", "quickstart", "rules", "specs"),
     "troubleshooting",
 )
 BUILT = "python-prctl"  # published as source only

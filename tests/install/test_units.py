@@ -21,11 +21,16 @@ _RULE = re.compile(rf'(?:(?:(?:{_MATCHED})(?:==|!=)|(?:{_ASSIGNED})\+?=)"[^"]*"(
 def directory(tmp_path: Path, launcher: Path) -> Path:
     """The units as `make install` writes them."""
     for unit in UNITS.glob("shim-*"):
-        (tmp_path / unit.name).write_text(unit.read_text().replace("@bindir@", str(launcher.parent)))
+        (tmp_path / unit.name.replace("@", "@repo-a")).write_text(
+            unit.read_text().replace("@bindir@", str(launcher.parent))
+        )
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["shim-cdi-refresh.service", "shim-cdi-refresh.path"])
+@pytest.mark.parametrize(
+    "name",
+    ["shim-cdi-refresh.service", "shim-cdi-refresh.path", "shim-gate@repo-a.socket", "shim-gate@repo-a.service"],
+)
 def test_systemd_understands_the_unit(directory: Path, name: str) -> None:
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", directory / name], capture_output=True, text=True, check=False
