@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from shim.doctor import container, devices, hardware, registrations, specs, surroundings
 from shim.doctor.machine import moved
-from shim.doctor.model import SPEC, Check, Report
+from shim.doctor.model import LIBRARY, MODULE, NODES, SPEC, Check, Report
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ def examine(machine: Machine, device: str = "", engine: str = "") -> Report:
 
     Arguments:
         machine: the machine.
-        device: a qualified name, which alone is asked for. "" for all devices.
+        device: a qualified name: only what it depends on is examined. "" for all devices.
         engine: only this engine is examined, "" for all.
     """
     return _report(machine, _checks(machine, device, engine))
@@ -59,14 +59,39 @@ def _checks(machine: Machine, device: str, engine: str) -> Iterator[Check]:
     there, faults = hardware.look(machine)
     if faults:
         yield Check(SPEC, "generated specs", "", faults)
-    yield from hardware.checks(machine, there)
-    yield from specs.checks(machine, there)
+    concerns = _everything if not device else _Concerned(machine, there, device)
+    yield from filter(concerns, hardware.checks(machine, there))
+    yield from filter(concerns, specs.checks(machine, there))
     if device:
         yield devices.device(machine, there, device)
     else:
         yield from devices.checks(machine, there)
-    yield from hardware.freshness(there)
-    yield from hardware.unserved(machine, there)
-    yield from devices.links(machine)
-    yield from devices.rights(machine)
+    yield from filter(concerns, hardware.freshness(there))
+    yield from filter(concerns, hardware.unserved(machine, there))
+    yield from devices.links(machine, device)
+    yield from devices.rights(machine, device)
     yield from registrations.checks(machine, engine)
+
+
+def _everything(_: Check) -> bool:
+    return True
+
+
+class _Concerned:
+    """Whether a check is about what one device depends on: its vendor and its spec; without a spec, any of them.
+
+    Arguments:
+        machine: the machine.
+        there: what the host has.
+        name: the device's qualified name.
+    """
+
+    def __init__(self, machine: Machine, there: hardware.Hardware, name: str) -> None:
+        serving = machine.served.get(name)
+        self._path = serving[0].path if serving else ""
+        self._vendor = there.vendor_of(name.partition("=")[0])
+
+    def __call__(self, check: Check) -> bool:
+        if check.link in (MODULE, NODES, LIBRARY):
+            return check.subject == self._vendor
+        return not self._path or check.subject == self._path

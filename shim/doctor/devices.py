@@ -92,17 +92,24 @@ def explained(machine: Machine, name: str) -> Explanation:
     return Explanation(question, decide(question, machine.world))
 
 
-def rights(machine: Machine) -> Iterator[Check]:
-    """NODE_DENIED, for each node that a user without root may not open: no container of this user can either."""
+def rights(machine: Machine, name: str = "") -> Iterator[Check]:
+    """NODE_DENIED, for each node that a user without root may not open: no container of this user can either.
+
+    Arguments:
+        machine: the machine.
+        name: of the device whose nodes are looked at, "" for all nodes that specs name.
+    """
     if machine.host.user == 0:
         return
-    denied = [path for path in machine.nodes() if machine.world.node(path) and not _may_open(machine.host, path)]
+    denied = [path for path in machine.nodes(name) if machine.world.node(path) and not _may_open(machine.host, path)]
     findings = []
     for path in denied:
         node = machine.world.node(path) or ("c", 0, 0, 0, 0, 0)
         text = f"user {machine.host.user} may not open {path} (mode {node[3] & 0o777:04o}, owner {node[4]}:{node[5]})"
         findings.append(Finding("NODE_DENIED", text))
-    yield Check(RESULT, f"rights of user {machine.host.user}", f"{len(machine.nodes()) - len(denied)} nodes", findings)
+    yield Check(
+        RESULT, f"rights of user {machine.host.user}", f"{len(machine.nodes(name)) - len(denied)} nodes", findings
+    )
 
 
 def _may_open(host: Host, path: str) -> bool:
@@ -114,12 +121,15 @@ def _may_open(host: Host, path: str) -> bool:
     return status is not None and status.st_mode >> shift & _READ_WRITE == _READ_WRITE
 
 
-def links(machine: Machine) -> Iterator[Check]:
-    """DEVCHAR_MISSING, where systemd resolves the rules of device cgroups and cannot find a node by its numbers."""
+def links(machine: Machine, name: str = "") -> Iterator[Check]:
+    """DEVCHAR_MISSING, where systemd resolves the rules of device cgroups and cannot find a node by its numbers.
+
+    Arguments: as of `rights`.
+    """
     if not machine.host.exists(_SYSTEMD):
         return
     try:
-        changes = device_files.link_changes(Tree(machine.host), machine.nodes())
+        changes = device_files.link_changes(Tree(machine.host), machine.nodes(name))
     except CdiError as error:  # something else is in the place of a link
         yield Check(RESULT, "/dev/char", "", error.findings)
         return

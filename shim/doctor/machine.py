@@ -51,11 +51,17 @@ class Machine:
         self.served = self._read()
         self.world: World = ExaminedWorld(host, self.settings, self.served)
 
-    def nodes(self) -> list[str]:
-        """The device nodes that specs name, as paths of the host."""
+    def nodes(self, name: str = "") -> list[str]:
+        """The device nodes that specs name, as paths of the host.
+
+        Arguments:
+            name: of the device whose nodes alone are meant, "" for all.
+        """
         paths: dict[str, None] = {}
-        for spec in self.served.specs:
-            for edits in (spec.edits, *spec.devices.values()):
+        serving = self.served.get(name)
+        for spec in self.served.specs if not name else [serving[0]] if serving else []:
+            devices = [spec.devices[serving[1]]] if name and serving else spec.devices.values()
+            for edits in (spec.edits, *devices):
                 nodes = edits.get("deviceNodes") or ()
                 paths.update(dict.fromkeys(node.get("hostPath") or node["path"] for node in nodes))
         return list(paths)
