@@ -86,7 +86,10 @@ def test_a_reference_that_leads_nowhere_is_found(text: str, expected: list[str])
 
 def _commands(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
     if isinstance(command, click.Group):
-        for word, inner in command.commands.items():
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            inner = command.get_command(context, word)
+            assert inner
             yield from _commands(inner, f"{name} {word}")
     yield name, command.help or ""
 

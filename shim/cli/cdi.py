@@ -14,6 +14,7 @@ from shim.cdi import advice, directories, edits, plan
 from shim.cdi.directories import OK
 from shim.cli import completion, describe, spec_check
 from shim.cli.files import diff, read_config, replace
+from shim.cli.lazy import LazyGroup
 from shim.cli.output import (
     as_text,
     form_option,
@@ -62,7 +63,17 @@ spec_dir_option = click.option(
 )
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    lazy={
+        "diff": "shim.cli.spec_diff:command",
+        "generate": "shim.cli.generate:command",
+        "lock": "shim.cli.lock:command",
+        "refresh": "shim.cli.refresh:command",
+        "transform": "shim.cli.transform:transform",
+        "validate": "shim.cli.validate:command",
+    },
+)
 def cdi() -> None:
     """Specs: list their devices, validate them, apply them to an OCI config.
 

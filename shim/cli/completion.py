@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 VARIABLE = "_SHIM_COMPLETE"  # set by the scripts below; click reads it
 _SHELLS = ("bash", "zsh", "fish")
 WITH_DEVICES = ("create", "run")  # verbs of runc and crun, to which shim adds --device
-_OF_BUNDLE = (*WITH_DEVICES, "restore", "spec")  # verbs with an option --bundle
+OF_BUNDLE = (*WITH_DEVICES, "restore", "spec")  # verbs with an option --bundle
 _OTHERS = "checkpoint delete events exec features kill list mounts pause ps restore resume spec start state update"
 VERBS = (*WITH_DEVICES, *_OTHERS.split())
 
@@ -124,14 +124,14 @@ def from_specs(words: Callable[[Served], Iterable[str]], read: Callable[[tuple[s
             devices = read(context.params.get("spec_dirs") or ())
         except CdiError:  # a configuration with a fault: the command itself reports it
             return []
-        return _beginning(words(devices), incomplete)
+        return beginning(words(devices), incomplete)
 
     return complete
 
 
 def containers(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """Ids of the containers that have a record."""
-    return _beginning((entry["id"] for entry in record_reader.entries(record_files.directory())), incomplete)
+    return beginning((entry["id"] for entry in record_reader.entries(record_files.directory())), incomplete)
 
 
 def topics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
@@ -141,28 +141,9 @@ def topics(context: click.Context, _parameter: click.Parameter, incomplete: str)
         command = command.get_command(context, word) if isinstance(command, click.Group) else None
     below = command.list_commands(context) if isinstance(command, click.Group) else []
     ids = TABLE if not context.params.get("command") and incomplete[:1].isupper() else ()
-    return _beginning([*below, *ids], incomplete)
+    return beginning([*below, *ids], incomplete)
 
 
-def _beginning(words: Iterable[str], incomplete: str) -> Items:
+def beginning(words: Iterable[str], incomplete: str) -> Items:
+    """The words that begin with what is typed, as items for the shell."""
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
-
-
-class WithVerbs(click.Group):
-    """Our commands; for completion alone also the verbs of the low-level runtime, which the launcher passes on."""
-
-    devices: Complete | None = None
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """The command of a name; for a verb with the options that shim adds to it."""
-        command = super().get_command(context, name)
-        if command is not None or not context.resilient_parsing or name not in VERBS:
-            return command
-        device = click.Option(["--device"], multiple=True, shell_complete=self.devices)
-        bundle = click.Option(["--bundle", "-b"], shell_complete=folders)
-        options = [device] * (name in WITH_DEVICES) + [bundle] * (name in _OF_BUNDLE)
-        return click.Command(name, params=[*options], context_settings={"ignore_unknown_options": True})
-
-    def shell_complete(self, context: click.Context, incomplete: str) -> Items:
-        """Commands and verbs."""
-        return [*super().shell_complete(context, incomplete), *_beginning(VERBS if incomplete else (), incomplete)]

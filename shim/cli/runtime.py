@@ -12,7 +12,8 @@ import click
 from shim.base import files
 from shim.base.findings import ERROR, CdiError
 from shim.base.paths import reason
-from shim.cli import completion, in_use, migrate, registration
+from shim.cli import completion, in_use, registration
+from shim.cli.lazy import LazyGroup
 from shim.cli.output import format_option, show_document, show_findings
 from shim.engines import configure as recipe
 from shim.engines import launcher, table, undo_records
@@ -63,7 +64,7 @@ _config_option = click.option(
 _dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would change, as a diff, and write nothing.")
 
 
-@click.group()
+@click.group(cls=LazyGroup, lazy={"migrate": "shim.cli.migrate:command"})
 def runtime() -> None:
     """Engines: register shim as a runtime with containerd, CRI-O, docker or podman, check that, take it back.
 
@@ -75,7 +76,6 @@ def runtime() -> None:
 
 
 runtime.add_command(in_use.command)
-runtime.add_command(migrate.command, "migrate")
 
 
 @runtime.command()

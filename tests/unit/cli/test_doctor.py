@@ -13,7 +13,6 @@ import pytest
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 NAME = "acme.example/gpu=a"
-QUICK = 3  # times `shim version`: engines are asked for versions and settings, which costs half of it
 SCREEN = 24  # lines
 
 
@@ -88,16 +87,3 @@ def test_an_archive_is_written_beside(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [("--container", "x", "--device", NAME), ("--engine", "lxc"), ("extra",)])
 def test_what_makes_no_sense_is_refused(run: Run, words: tuple[str, ...]) -> None:
     assert run(*words).returncode == 2
-
-
-def test_it_is_quick(installed: Path, environment: dict[str, str]) -> None:
-    """In comparison with the command that does nothing, by the time of the processor; the least of three."""
-
-    def took(*words: str) -> float:
-        process = subprocess.Popen([installed, *words], stdout=subprocess.DEVNULL, env=environment)
-        _, _, usage = os.wait4(process.pid, 0)
-        process.returncode = 0
-        return usage.ru_utime + usage.ru_stime
-
-    nothing = min(took("version") for _ in range(3))
-    assert min(took("doctor") for _ in range(3)) < QUICK * nothing

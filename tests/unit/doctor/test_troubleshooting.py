@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from shim.base.findings import TABLE
@@ -36,6 +37,7 @@ def test_each_finding_of_the_doctor_is_led_to() -> None:
 
 
 def test_options_that_are_named_exist() -> None:
-    command = shim.commands["doctor"]
+    command = shim.get_command(click.Context(shim), "doctor")
+    assert command
     options = {option for parameter in command.params for option in parameter.opts}
     assert set(re.findall(r"`shim doctor[^`]*?(--[a-z]+)", TEXT)) <= options
