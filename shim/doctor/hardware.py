@@ -29,6 +29,7 @@ _SHOWN = 2
 _LAUNCHER = "/usr/local/bin/shim"
 _OF_LIBRARIES = {"DRIVER_MISMATCH", "DISCOVERY_PART"}
 # What is loaded, where the vendor's module only reports that its driver is missing
+_MODULES = {"nvidia": ("nvidia", "nvidia_uvm")}  # without the second CUDA does not work
 _LOADS = {
     "nvidia": "modprobe nvidia && nvidia-modprobe -c 0 -u",
     "amd": "modprobe amdgpu",
@@ -113,7 +114,7 @@ def checks(machine: Machine, hardware: Hardware) -> Iterator[Check]:
     served = machine.served.kinds()
     for discovery in {one.vendor: one for one in hardware.discoveries}.values():
         is_wanted = hardware.is_wanted(discovery.vendor, served)
-        for check in _of_vendor(discovery):
+        for check in (*_modules(machine, discovery), *_of_vendor(discovery)):
             yield check if is_wanted else check.softened()
 
 
@@ -133,6 +134,21 @@ def _of_vendor(discovery: Discovery) -> Iterator[Check]:
     yield Check(NODES, vendor, f"{nodes} node{'s' * (nodes != 1)}", faults[NODES], (vendor,))
     mounts = sum(len(draft.common.mounts) for draft in discovery.drafts)
     yield Check(LIBRARY, vendor, f"{mounts} file{'s' * (mounts != 1)} of the driver", faults[LIBRARY], (vendor,))
+
+
+def _modules(machine: Machine, discovery: Discovery) -> Iterator[Check]:
+    """MODULE_MISSING for a further module of a driver whose first module is loaded (proc(5), /proc/modules)."""
+    host = machine.host
+    loaded = {line.partition(" ")[0] for line in host.text("/proc/modules").splitlines()}
+    first, *others = _MODULES.get(discovery.vendor, ("",))
+    for name in others if first in loaded else ():
+        if name not in loaded and not host.exists(f"/sys/module/{name}"):
+            major = (
+                "" if name.replace("_", "-") in host.text("/proc/devices") else ", and /proc/devices has no such driver"
+            )
+            text = f"the module {name} is not loaded, while {first} is{major}"
+            finding = Finding("MODULE_MISSING", text, f"modprobe {name}; nvidia-modprobe -u -c 0 makes its nodes")
+            yield Check(MODULE, discovery.vendor, "", [finding])
 
 
 def _unloaded(discovery: Discovery) -> Finding:

@@ -94,7 +94,10 @@ def _hidden_from_engines(machine: Machine) -> Iterator[Finding]:
 def _lacks(host: Host, daemon: Daemon, path: str) -> bool:
     """Whether a process does not see a file; False where its root cannot be looked into."""
     root = f"/proc/{daemon.pid}/root"
-    return host.exists(f"{root}/etc") and not host.exists(f"{root}{path}")
+    try:
+        return host.exists(f"{root}/etc") and not host.exists(f"{root}{path}")
+    except OSError:  # a process of another user
+        return False
 
 
 def _no_cgroups(host: Host) -> Iterator[Finding]:

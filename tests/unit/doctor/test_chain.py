@@ -10,7 +10,7 @@ from unit.discover import acme
 from unit.doctor.hosts import DAEMON, KIND, LIBRARY, SPEC, Patient, errors, ids
 
 from shim.base.findings import ERROR, NOTE, TABLE, WARNING
-from shim.host.host import Daemon
+from shim.host.host import Daemon, Host
 
 Harm = Callable[[Patient], object]
 
@@ -244,6 +244,19 @@ def test_a_broken_link_has_its_finding(patient: Patient, harm: Harm, id: str, le
     assert (level, id) in [(finding.level, finding.id) for finding in report.findings], shown
     assert all(finding.remedy for finding in report.findings)
     assert not any(str(patient.top) in str(finding) for finding in report.findings), shown
+
+
+def test_a_daemon_of_another_user_cannot_be_looked_into(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    _hide(patient)
+    exists = Host.exists
+
+    def closed(host: Host, path: str) -> bool:
+        if "/root/" in path:
+            raise PermissionError(13, "Permission denied", path)
+        return exists(host, path)
+
+    monkeypatch.setattr(Host, "exists", closed)
+    assert errors(patient.examine()) == set()
 
 
 def test_there_are_many() -> None:

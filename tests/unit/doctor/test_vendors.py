@@ -128,6 +128,18 @@ def test_a_broken_link_of_nvidia(nvidia: Path, harm: Harm, id: str, level: str, 
     ), shown
 
 
+def test_a_further_module_that_is_not_loaded_explains_its_missing_node(nvidia: Path) -> None:
+    (nvidia / "dev/nvidia-uvm").unlink()
+    (nvidia / "proc/modules").write_text("nvidia 1 0 - Live 0x0\n")
+    (nvidia / "proc/devices").write_text("Character devices:\n195 nvidia\n")
+    made = report(nvidia)
+    assert errors(made) == {"MODULE_MISSING"}
+    assert "DISCOVERY_INCOMPLETE" in ids(made)
+    assert "modprobe nvidia_uvm" in made.findings[0].remedy
+    (nvidia / "proc/modules").write_text("nvidia 1 0 - Live 0x0\nnvidia_uvm 1 0 - Live 0x0\n")
+    assert errors(report(nvidia)) == {"DISCOVERY_INCOMPLETE"}
+
+
 def test_a_vendor_that_nothing_is_asked_of_is_no_error(nvidia: Path) -> None:
     trees.build(machines.gaudi(0), str(nvidia))
     (nvidia / "dev/accel/accel0").unlink()
