@@ -108,6 +108,10 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
             outcome.refusal = decision.refusal
             if decision.refusal:
                 break
+            if decision.settings.enforce and rootful and decision.requests:
+                from shim.create import holders  # late: few machines enforce grants
+
+                holders.reserve(call, decision, world)
             edited, outcome.folded = carry_out(decision, bundle, call, world, rootful)
             outcome.changed = edited != bundle.config
             if call.verb == "run" and call.devices and outcome.changed:

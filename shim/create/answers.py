@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from shim.config.settings import Settings
     from shim.create.invocation import Invocation
     from shim.create.merge import Entries
     from shim.create.question import Question
@@ -127,16 +126,20 @@ def _check(call: Invocation, question: Question, decision: Decision) -> None:
         or names != list(decision.requests)
         or f"process {uid}:{gid}" not in lines
         or any(origin["edits"].get("netDevices") for origin in plan.origins)
-        or (settings.enforce and not _is_judged_alike(question, settings, lines))
+        or (settings.enforce and not _is_judged_alike(question, decision, lines))
     ):
         raise UnfitError("it hangs on more than its question")
 
 
-def _is_judged_alike(question: Question, settings: Settings, lines: list[str]) -> bool:
-    """Whether the grants give the same for every create of the question: the launcher checks for hardware itself."""
-    from shim.create import grants_rule  # late: only where grants are enforced, and loaded then
+def _is_judged_alike(question: Question, decision: Decision, lines: list[str]) -> bool:
+    """Whether the grants give the same for every create of the question: the launcher checks for hardware itself.
 
-    return _JUDGED in lines and not grants_rule.hangs_on_the_call(question, settings)
+    A device that is granted exclusively is reserved for each container.
+    """
+    from shim.create import grants_rule, holders  # late: only where grants are enforced, and loaded then
+
+    is_reserved = holders.exclusive(decision.trace, decision.requests)
+    return _JUDGED in lines and not is_reserved and not grants_rule.hangs_on_the_call(question, decision.settings)
 
 
 # --- what the decision had to know ------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ def answer(kind: str, argument: str, world: World) -> Any:
     """An answer of the World, or the CdiError that it is.
 
     Arguments:
-        kind: "grants": the qualified names that are granted to a subject, sorted; "hardware": qualified name ->
-            hardware of the device, hardware of its spec's own edits (shim.grants.overlap), of all devices served.
+        kind: "grants": the names that are granted to a subject, "names", and of these the "exclusive", sorted;
+            "hardware": qualified name -> hardware of the device, hardware of its spec's own edits
+            (shim.grants.overlap), of all devices that the specs serve.
         argument: the subject; "" for hardware.
         world: is asked for the status of the grants, and for the specs.
     """
@@ -31,12 +32,14 @@ def answer(kind: str, argument: str, world: World) -> Any:
         return error
 
 
-def _names(subject: str, world: World) -> list[str]:
+def _names(subject: str, world: World) -> dict[str, list[str]]:
     try:
         world.stat(reader.FILE)  # before it is read: a change after that is a difference to this status
     except OSError:
         pass
-    return sorted(reader.read().names(subject))
+    grants = reader.read().of(subject)
+    exclusive = sorted(grant.device for grant in grants if grant.is_exclusive)
+    return {"names": sorted(grant.device for grant in grants), "exclusive": exclusive}
 
 
 def _hardware(world: World) -> dict[str, list[list[str]]]:

@@ -90,7 +90,7 @@ def check_names(names: Iterable[str], question: Question, settings: Settings, wo
     listed = list(names)
     if not listed:
         return
-    granted: list[str] = world.given("grants", subject) if subject else []
+    granted: list[str] = world.given("grants", subject)["names"] if subject else []
     missing = [name for name in listed if name not in granted]
     if missing:
         raise _missing(missing, subject, granted, "")
@@ -114,7 +114,7 @@ def check_hardware(question: Question, settings: Settings, world: World) -> None
         return
     devices = world.given("hardware", "")
     subject = subject_of(question, settings)
-    granted: list[str] = world.given("grants", subject) if subject else []
+    granted: list[str] = world.given("grants", subject)["names"] if subject else []
     allowed = {item for name in granted if name in devices for part in devices[name] for item in part}
     if has_any:
         has = {item for own, _ in devices.values() for item in own if not item.startswith("interface ")}

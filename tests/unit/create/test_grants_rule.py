@@ -6,13 +6,17 @@ import copy
 import json
 import os
 import posix
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.grants.grant_scene import forked
 
-from shim.create import grants_rule
+from shim.base.findings import CdiError
+from shim.create import grants_rule, holders
 from shim.create.bundle import Bundle
 from shim.create.invocation import Invocation
 from shim.create.question import Question
@@ -410,6 +414,96 @@ def test_a_broken_configuration_stops_hardware_where_grants_were_enforced(scene:
     assert scene.refusal().startswith("SETTINGS")
     scene.config["linux"]["devices"] = []
     assert scene.refusal() == ""
+
+
+# --- exclusive grants -------------------------------------------------------------------------------------------------
+
+
+class Create:
+    """A create of a container of its own, which reserves what is exclusive."""
+
+    def __init__(self, scene: Scene, id: str, *names: str) -> None:
+        self.bundle, self.state = scene.top / "bundles" / id, scene.top / "root" / id
+        self.bundle.mkdir(parents=True)
+        decision = scene.decide(devices=names)
+        assert decision.refusal is None
+        words = [f"low={scene.top}/runc", "name=shim", f"self={scene.top}/shim", "verb=create", f"id={id}"]
+        call = Invocation([*words, f"bundle={self.bundle}", f"root={scene.top}/root", "--", "true"])
+        self._call, self._decision = call, decision
+
+    def reserve(self) -> str:
+        """Reserve; the id of the refusal, "" for none."""
+        try:
+            holders.reserve(self._call, self._decision, World())
+        except CdiError as error:
+            return error.findings[0].id
+        return ""
+
+    def start(self, pid: int, start: int, file: str = "state.json") -> None:
+        """Leave the state of a low-level runtime."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        members = {"init_process_pid": pid, "init_process_start": start, "pid": pid, "process-start-time": start}
+        (self.state / file).write_text(json.dumps(members))
+
+
+def started() -> int:
+    """When this process started, in ticks."""
+    return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+
+
+@pytest.fixture
+def exclusive(scene: Scene) -> Iterator[Scene]:
+    Store().add("repo-a", [f"{KIND}={name}" for name in ("0", "all")], lambda: World().served().whole(), exclusive=True)
+    grant("repo-a", "1")
+    yield scene
+    for path in Path("/run/shim").glob("holders*"):
+        path.unlink()
+
+
+def test_an_exclusive_device_is_for_a_single_container(exclusive: Scene) -> None:
+    first, second = Create(exclusive, "c1", "0"), Create(exclusive, "c2", "0")
+    assert (first.reserve(), second.reserve(), first.reserve()) == ("", "GRANT_HELD", "")
+    assert Create(exclusive, "c3", "all").reserve() == "GRANT_HELD", "it is the same hardware"
+    assert Create(exclusive, "c4", "1").reserve() == "", "it is granted shared"
+    first.bundle.rmdir()
+    assert second.reserve() == ""
+
+
+@pytest.mark.parametrize("file", ["state.json", "status"])
+def test_a_holder_whose_process_is_gone_holds_nothing(exclusive: Scene, file: str) -> None:
+    first, second = Create(exclusive, "c1", "0"), Create(exclusive, "c2", "0")
+    assert first.reserve() == ""
+    first.start(os.getpid(), started(), file)
+    assert second.reserve() == "GRANT_HELD"
+    first.start(os.getpid(), 1, file)
+    assert second.reserve() == "", "another process has that number now"
+
+
+def test_a_container_that_was_never_started_holds_nothing_for_long(
+    exclusive: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Create(exclusive, "c1", "0"), Create(exclusive, "c2", "0")
+    assert (first.reserve(), second.reserve()) == ("", "GRANT_HELD")
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+    assert second.reserve() == ""
+
+
+def _status(create: Create) -> int:
+    return 0 if create.reserve() == "" else 1
+
+
+def test_of_many_at_once_a_single_container_gets_it(exclusive: Scene) -> None:
+    creates = [Create(exclusive, f"c{number}", "0") for number in range(12)]
+    pids = [forked(partial(_status, create)) for create in creates]
+    assert sorted(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids) == [0] + [1] * 11
+
+
+def test_reservations_that_cannot_be_read_are_not_overwritten(exclusive: Scene) -> None:
+    create = Create(exclusive, "c1", "0")
+    assert create.reserve() == ""
+    Path("/run/shim/holders").write_text("{")
+    assert create.reserve() == "GRANTS_BUSY"
 
 
 # --- restore ----------------------------------------------------------------------------------------------------------

@@ -76,6 +76,15 @@ def test_a_granted_create_is_repeated_while_the_grants_are_unchanged(enforced: E
     assert f"shim grant add repo-a --device {DEVICE}" in done.stderr
 
 
+def test_an_exclusive_device_is_reserved_and_not_repeated(enforced: Enforced) -> None:
+    Store().add("repo-a", [DEVICE], lambda: directories.read(["/etc/cdi"]), exclusive=True)
+    time.sleep(SETTLED)
+    assert not enforced.host.create().is_repeated
+    done = enforced.create(asks=True)
+    assert done.returncode == 1
+    assert f"GRANT_HELD: {DEVICE} is granted exclusively, and the container c2 has it" in done.stderr
+
+
 def test_a_create_with_devices_of_its_own_is_not_repeated(enforced: Enforced) -> None:
     host = enforced.host
     config = copy.deepcopy(CONFIG)
