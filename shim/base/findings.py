@@ -77,10 +77,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "HOOK_KEPT": (WARNING, "write it by hand where it is needed in the other form"),
     "HOOK_STAGE": (WARNING, "ask whoever writes the spec for a createRuntime or createContainer hook"),
     "HOOK_ENVIRONMENT": (WARNING, "take the variable out of the hook's env in the spec"),
-    "TARGET_FORBIDDEN": (
-        ERROR,
-        "correct the path in the spec: an absolute one without .., outside of /proc and /sys",
-    ),
+    "TARGET_FORBIDDEN": (ERROR, "correct the path in the spec: an absolute one without .., outside of /proc and /sys"),
     "MOUNT_OPTION": (ERROR, "correct the options of the mount in the spec"),
     "KIND_SHORT": (WARNING, "give the class a longer name"),
     "MOUNT_NOT_BOUND": (WARNING, "add rbind (or bind) to the options of the mount"),
@@ -106,10 +103,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "LOWLEVEL_EXEC": (ERROR, "check the low-level runtime that /etc/shim/low-level points to"),
     "SETTINGS": (ERROR, "mend the configuration file"),
     "SETTINGS_UNKNOWN_KEY": (WARNING, "remove the key, or correct its spelling"),
-    "RECORD_MISSING": (
-        ERROR,
-        "`shim explain --bundle DIR` explains a bundle without a record",
-    ),
+    "RECORD_MISSING": (ERROR, "`shim explain --bundle DIR` explains a bundle without a record"),
     "REPORT_INVALID": (ERROR, "let `shim explain --bundle DIR --report FILE` write it anew"),
     "REPORT_UNANSWERED": (ERROR, "replay it with the version of shim that wrote it"),
     "REPORT_DIFFERS": (WARNING, "the table shows each member of the decision that differs"),
@@ -129,10 +123,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "ask by annotation or --device (docker before 24: runtimeArgs, podman before 4.6: --runtime-flag), or let the "
         "source count for every container",
     ),
-    "SOURCE_VALUE": (
-        ERROR,
-        "write `all`, `none`, `void`, or indexes, ids and VENDOR/CLASS=NAME, joined by commas",
-    ),
+    "SOURCE_VALUE": (ERROR, "write `all`, `none`, `void`, or indexes, ids and VENDOR/CLASS=NAME, joined by commas"),
     "SPEC_NAME": (WARNING, "rename the file: a spec's name ends in .yaml or .json"),
     "NETDEV_ROOTLESS": (ERROR, "let the container be started by root, or leave the network device out"),
     "NETDEV_NAME": (ERROR, "mend hostInterfaceName and name of netDevices in the spec"),
@@ -208,16 +199,10 @@ TABLE: dict[str, tuple[str, str]] = {
         "choose one with --low-level, or give the engine a launcher of its own with --path /usr/local/bin/shim-NAME",
     ),
     "LOWLEVEL_TAKEN": (ERROR, "name another launcher with --path, or say with --low-level which runtime shall be used"),
-    "ANNOTATION_UNSUPPORTED": (
-        NOTE,
-        "register a runtime with runtimeArgs that ask, or install docker 24 or later",
-    ),
+    "ANNOTATION_UNSUPPORTED": (NOTE, "register a runtime with runtimeArgs that ask, or install docker 24 or later"),
     "CDI_REFUSES": (ERROR, "give the engine's own CDI the spec directories of shim"),
     "SPEC_DIRS_DIFFER": (WARNING, "give both the same spec directories, in the same order"),
-    "CDI_UNSUPPORTED": (
-        WARNING,
-        "install a later engine, or take the key out: the runtime shim does not need it",
-    ),
+    "CDI_UNSUPPORTED": (WARNING, "install a later engine, or take the key out: the runtime shim does not need it"),
     "CDI_OFF": (NOTE, "`shim runtime configure --enable-cdi` switches it on; the runtime shim does not need it"),
     "SNAP_CONFINED": (WARNING, "install docker from packages"),
     "BUILDKIT_RUNTIME": (NOTE, "use the engine's own CDI for `RUN` lines"),
@@ -266,10 +251,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "write the specs into a directory that both see, and name it to the engine (cdi-spec-dirs) and to shim "
         "(spec-dirs below [cdi] in the configuration)",
     ),
-    "CONTAINER_UNKNOWN": (
-        ERROR,
-        "`docker ps -a`, `podman ps -a`, `ctr c ls` and `crictl ps -a` list them",
-    ),
+    "CONTAINER_UNKNOWN": (ERROR, "`docker ps -a`, `podman ps -a`, `ctr c ls` and `crictl ps -a` list them"),
     "CONTAINER_ASKS_NOTHING": (WARNING, "ask by annotation or --device"),
     "CONTAINER_LACKS": (ERROR, "create the container anew, with the runtime shim"),
     "CONTAINER_OUTDATED": (WARNING, "create the container anew"),
