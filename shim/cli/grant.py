@@ -245,7 +245,8 @@ def _report(outcome: Outcome, did: str, form: str, *, dry_run: bool, ends: bool 
     holders: list[Holder] = []
     if ends:
         devices = {device for _, device in outcome.changed}
-        holders = grant_holders.find(Host(), devices, reader.parse(outcome.after.encode()))
+        subject = next((subject for subject, _ in outcome.changed), "")
+        holders = grant_holders.find(Host(), subject, devices, reader.parse(outcome.after.encode()))
     done = grant_holders.stop(holders) if stops and not dry_run else True
     if form != "table":
         changed = [{"subject": subject, "device": device} for subject, device in outcome.changed]

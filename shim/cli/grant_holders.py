@@ -34,7 +34,7 @@ class Holder:
         devices: those of the revoked devices that it has.
         command: what stops it; empty where its program is not here.
         how: the same as text, also where the program is not here.
-        others: subjects that still have one of these devices: the container may be theirs.
+        others: subjects that still have one of these devices, where the record names none: it may be theirs.
         result: "" until it was stopped; then "stopped", or why not.
     """
 
@@ -61,11 +61,12 @@ class Holder:
         }
 
 
-def find(host: Host, devices: Collection[str], grants: Grants) -> list[Holder]:
-    """The containers that run and have one of the devices.
+def find(host: Host, subject: str, devices: Collection[str], grants: Grants) -> list[Holder]:
+    """The containers that run and have one of the devices, without those whose record names another subject.
 
     Arguments:
         host: the machine.
+        subject: whose grants ended.
         devices: qualified names, as they were requested.
         grants: the state behind the revocation.
     """
@@ -73,14 +74,16 @@ def find(host: Host, devices: Collection[str], grants: Grants) -> list[Holder]:
     holders = []
     for record in containers.every():
         held = [name for name in record["wanted"] if name in devices]
-        if not held or not _runs(host, record):
+        owner = record.get("subject", "")
+        if not held or owner not in ("", subject) or not _runs(host, record):
             continue
         known = known or {container.id: container for container in table.under_launchers(host)}
         container = known.get(record["id"])
         words = _stop(record, container)
         holder = Holder(record, held, words, host.find(words[0]))
         holder.engine = container.engine if container else ""
-        holder.others = sorted({grant.subject for grant in grants.all if grant.device in held})
+        if not owner:  # created while grants were not enforced
+            holder.others = sorted({grant.subject for grant in grants.all if grant.device in held})
         holders.append(holder)
     return holders
 

@@ -48,6 +48,7 @@ class Decision:
         entries: the entries of the plan (shim.create.merge), None where nothing is injected.
         folds: hooks of the plan whose work create may do itself.
         findings: warnings.
+        subject: whose grants were asked for, "" where they are not enforced, or nothing asks.
         refusal: why the container must not start, None where it may.
         trace: the questions about the host, with their answers (shim.create.world).
     """
@@ -63,6 +64,7 @@ class Decision:
         "requests",
         "resolved",
         "settings",
+        "subject",
         "trace",
         "unreadable",
     )
@@ -78,6 +80,7 @@ class Decision:
         self.entries: merge.Entries | None = None
         self.folds: list[Json] = []
         self.findings: list[Finding] = []
+        self.subject = ""
         self.refusal: CdiError | None = None
         self.trace: Trace = []
 
@@ -140,6 +143,7 @@ def decide(question: Question, world: World) -> Decision:
         if enforces:
             from shim.create import grants_rule  # late: few machines enforce grants
 
+            decision.subject = grants_rule.subject_of(question, settings)
             drivers = image.driver_only if image else ()
             grants_rule.check_names([name for name in names if name not in drivers], question, settings, world)
         blocks = world.specs(names, image.driver_only if image else ())

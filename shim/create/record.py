@@ -137,6 +137,7 @@ def content(
         "findings": [finding.to_json() for finding in decision.findings],
         "env": variables,
         "rules": rules,
+        **({"subject": decision.subject} if decision.subject else {}),
     }
 
 

@@ -14,7 +14,8 @@ The launcher computes the same (native/places.c), and hands it over as `key`.
 A record is one line of JSON about the container's life, then one of JSON with the rest: format, the three texts of
 the key (two containers may share one), path and identity of the config.json that we wrote, the requests, the
 origins of the plan, the warnings, the hooks that create did itself, for each variable its new and old value, and the
-cgroup rules of the nodes, which the launcher adds in an update (native/updaterules.c). It counts while config.json has
+cgroup rules of the nodes, which the launcher adds in an update (native/updaterules.c); where grants are enforced the
+subject. It counts while config.json has
 that identity, or was saved again and still holds all that was injected but the cgroup rules: `podman update` does that,
 and replaces linux.resources. The first line stands alone, so that shim.create.record_sweep need not decode the rest.
 

@@ -36,7 +36,7 @@ class Command:
     def json(self, *words: str) -> Any:
         return json.loads(self.run(*words, "-o", "json").stdout)
 
-    def container(self, id: str, *names: str, program: str = "engine") -> Path:
+    def container(self, id: str, *names: str, program: str = "engine", subject: str = "") -> Path:
         """A running container with devices, by its record; gives the directory of its state."""
         state = self.top / "state" / id
         state.mkdir(parents=True)
@@ -45,6 +45,7 @@ class Command:
         key = record_files.key(program, "/r", id)
         entry: dict[str, Any] = {"format": 1, "name": program, "root": "/r", "id": id, "config": str(config), "env": {}}
         entry |= {"identity": [], "wanted": dict.fromkeys(qualified(*names), "--device"), "origins": [], "folded": []}
+        entry |= {"subject": subject} if subject else {}
         RECORDS.parent.mkdir(mode=0o700, exist_ok=True)
         RECORDS.mkdir(mode=0o700, exist_ok=True)
         life = [str(self.top), [str(state)], "", 0, 0]
@@ -135,6 +136,16 @@ def test_what_may_be_a_container_of_another_subject_is_not_stopped(command: Comm
     assert done.returncode == 1
     assert "left alone: b has the device, too" in done.stdout
     assert not note.exists()
+
+
+def test_a_container_is_stopped_by_the_subject_of_its_record(command: Command) -> None:
+    for subject in ("a", "b"):
+        command.run("add", subject, "--device", *qualified("0"))
+    command.container("c1", "0", subject="a")
+    command.container("c2", "0", subject="b")
+    note = command.program()
+    assert command.run("purge", "a", "--stop").returncode == 0
+    assert note.read_text() == "--root /r kill c1 KILL\n"
 
 
 def test_what_cannot_be_stopped_is_reported(command: Command) -> None:

@@ -65,7 +65,8 @@ def enforced(host: Host) -> Iterator[Enforced]:
 def test_a_granted_create_is_repeated_while_the_grants_are_unchanged(enforced: Enforced) -> None:
     host = enforced.host
     assert not host.create().is_repeated
-    assert host.create().is_repeated
+    repeated = host.create()
+    assert (repeated.is_repeated, repeated.record["subject"]) == (True, "repo-a")
     enforced.grant("repo-b")
     assert not host.create().is_repeated, "the grants have changed"
     assert host.create().is_repeated
