@@ -15,10 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import containers, creates, discover, engines, hooks, library, many, report
+from bench import containers, creates, discover, engines, gate, hooks, library, many, report
 from bench.clock import compare, measure, show, spawn
 
-GROUPS = ["create", "library", "many", "hooks", "containers", "engines", "discover"]
+GROUPS = ["create", "library", "many", "hooks", "containers", "engines", "discover", "gate"]
 
 
 def private_system(directory: Path) -> None:
@@ -80,6 +80,7 @@ def main() -> None:
             ("hooks, each a whole process", hooks, options.rounds // 4),
             ("a container with runc: create, start, delete", containers, options.rounds // 4),
             ("a container by an engine's client", engines, options.rounds // 10),
+            ("a Docker API behind the gate", gate, options.rounds // 5),
             ("specs of a host, `shim cdi generate` as a whole process", discover, options.rounds // 4),
         ):
             if group.__name__.rpartition(".")[2] in wanted:

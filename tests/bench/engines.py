@@ -51,7 +51,7 @@ def _publish(sandbox: Sandbox, shim: Path) -> None:
     (sandbox.scratch / "etc-cdi/vendor.json").write_text(json.dumps(spec))
 
 
-def _without_notes(sandbox: Sandbox) -> None:
+def without_notes(sandbox: Sandbox) -> None:
     """The launcher starts the interpreter itself, without the script by which tests see each start."""
     file = sandbox.scratch / "host/installed/lib/shim/launch"
     _, modules = file.read_text().splitlines()
@@ -78,7 +78,7 @@ def commands(_: Path) -> Iterator[dict[str, Callable[[], float]]]:
     with ExitStack() as stack:
         sandbox = stack.enter_context(Sandbox())
         installation = Installation(sandbox)
-        _without_notes(sandbox)
+        without_notes(sandbox)
         linked = installation.link("shim-runc")
         _publish(sandbox, installation.launcher)
         register = partial(by_command, sandbox, installation.launcher, linked)

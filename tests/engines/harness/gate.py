@@ -55,6 +55,12 @@ class Gate:
         options = [f"--device={device}" for device in devices]
         self._sandbox.run(self._shim, "grant", verb, SUBJECT, *options).ok()
 
+    def memory(self) -> int:
+        """KiB of memory that the process has (VmRSS)."""
+        pid = self._daemon.pid()
+        status = self._sandbox.run("cat", f"/proc/{pid}/status").ok()
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")))
+
     def decisions(self) -> list[dict[str, Any]]:
         """What the gate has written down so far."""
         lines = self.log.read_text(encoding="ascii").splitlines()

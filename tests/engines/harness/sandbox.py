@@ -208,12 +208,16 @@ class Daemon:
         if self._failed():
             raise RuntimeError(f"{name} ended early:\n{self.log.read_text(errors='replace')[-3000:]}")
 
+    def pid(self) -> str:
+        """Its process, as seen inside."""
+        return self._pid_file.read_text(encoding="ascii").strip()
+
     def _failed(self) -> bool:
         return self._process.poll() is not None
 
     def stop(self) -> int:
         """Ask it to end, wait up to 30 seconds, then end it by force; its exit status."""
-        pid = self._pid_file.read_text(encoding="ascii").strip()
+        pid = self.pid()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if not self._failed():
                 self._sandbox.run("/bin/kill", f"-{number.value}", pid)
