@@ -246,25 +246,14 @@ TABLE: dict[str, tuple[str, str]] = {
     "SPEC_ABSENT": (ERROR, "shim cdi generate"),
     "SPEC_SHADOWED": (NOTE, "remove the file that is not meant"),
     "SPEC_PRIVATE": (WARNING, "chmod 0644 the spec"),
-    "SPEC_DIR_HIDDEN": (
-        ERROR,
-        "write the specs into a directory that both see, and name it to the engine (cdi-spec-dirs) and to shim "
-        "(spec-dirs below [cdi] in the configuration)",
-    ),
+    "SPEC_DIR_HIDDEN": (ERROR, "name a directory that both see in the engine's cdi-spec-dirs and in shim's spec-dirs"),
     "CONTAINER_UNKNOWN": (ERROR, "`docker ps -a`, `podman ps -a`, `ctr c ls` and `crictl ps -a` list them"),
     "CONTAINER_ASKS_NOTHING": (WARNING, "ask by annotation or --device"),
     "CONTAINER_LACKS": (ERROR, "create the container anew, with the runtime shim"),
     "CONTAINER_OUTDATED": (WARNING, "create the container anew"),
     "CONTAINER_FAILED": (WARNING, "`shim help ID` explains the id in that message"),
-    "DEVICE_RULE_LOST": (
-        ERROR,
-        "create the container anew, after `shim system create-dev-char-symlinks` if a daemon-reload took the rule away",
-    ),
-    "NODE_DENIED": (
-        ERROR,
-        "add the user to the group of the node (`usermod -aG GROUP USER`), and let crun keep the groups: "
-        "`podman run --group-add keep-groups`",
-    ),
+    "DEVICE_RULE_LOST": (ERROR, "`shim system create-dev-char-symlinks`, then create the container anew"),
+    "NODE_DENIED": (ERROR, "`usermod -aG GROUP USER`, and under crun `podman run --group-add keep-groups`"),
     "INDEX_UNUSED": (NOTE, "remove the file: the next create writes it anew"),
     "DEVCHAR_MISSING": (WARNING, "shim system create-dev-char-symlinks"),
     "CGROUPS_OFF": (WARNING, "set no-cgroups = false there, and true in a user's own file alone"),

@@ -42,7 +42,7 @@ def checks(machine: Machine, word: str) -> Iterator[Check]:
     """
     every = list(record_reader.entries(record_files.directory())) if machine.host.root == "/" else []
     entries = [entry for entry in every if entry["id"].startswith(word)]
-    found = lookup.find(machine.host, word)
+    found = lookup.find(machine.host, word, table.ENGINES.values())
     if not found and entries:  # of a caller that is no engine
         found = [lookup.Container("", entry["id"], bundle=entry["bundle"]) for entry in entries]
     if len({one.id for one in found}) != 1:
@@ -65,7 +65,7 @@ def _unknown(machine: Machine, word: str, found: list[Container]) -> Finding:
     if found:
         which = ", ".join(f"{one.id[:12]} ({one.engine} {one.name})" for one in found)
         return Finding("CONTAINER_UNKNOWN", f"{word!r} can be each of {which}", "name it by its whole id")
-    every = lookup.known(machine.host)
+    every = lookup.known(machine.host, table.ENGINES.values())
     names = [one.name or one.id[:12] for one in every]
     near = nearest(word, names) or names[:_SHOWN]
     there = f"; there are {', '.join(near)}" if near else "; none is found here"

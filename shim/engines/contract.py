@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from shim.base.findings import Finding
-    from shim.engines import in_use
+    from shim.engines import in_use, lookup
     from shim.engines.model import Edit, Location, NewRuntime, Registry, Runtime
     from shim.engines.running import Container
     from shim.engines.texts.values import Keys
@@ -36,6 +36,8 @@ class Engine(ABC):
         finds_runtimes_by_name: whether it looks for the program of a running container's runtime in its configuration
             at each call. The others keep the program with the container.
         end_containers: how people end its containers.
+        shim_namespaces: of containerd, in which its containers are; lookup.EVERY_OTHER for all that no other has.
+        manager: what it writes as io.container.manager, an annotation of each container; "" for none.
         usual_files: that register its runtimes, as patterns (Host.glob).
         form: of those files, as in shim.engines.model.Edit.
     """
@@ -48,6 +50,8 @@ class Engine(ABC):
     finds_runtimes_by_name = False
     end_containers = "stop and delete them"
     usual_files: tuple[str, ...] = ()
+    shim_namespaces: tuple[str, ...] = ()
+    manager = ""
     form = "toml"
 
     @abstractmethod
@@ -155,6 +159,10 @@ class Engine(ABC):
 
     def containers(self, host: Host) -> list[Container]:
         """The containers of this engine that run now, as far as they can be found."""
+        return []
+
+    def stored_containers(self, host: Host) -> Iterable[lookup.Container]:
+        """The containers that this engine has written down, running or not: see shim.engines.lookup."""
         return []
 
     def under_launchers(self, host: Host) -> Iterable[in_use.Container]:

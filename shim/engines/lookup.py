@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError
 from shim.base.paths import parent
-from shim.engines import docker
 from shim.engines.in_use import SHIMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from shim.engines.contract import Engine
     from shim.host.host import Daemon, Host
 
     Json = dict[str, Any]
@@ -36,10 +36,9 @@ NAMES = (
     ("io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"),
     ("nerdctl/namespace", "nerdctl/name"),
 )
-_ENGINES = {"moby": "docker", "plugins.moby": "docker"}  # of a namespace of containerd
-_MANAGERS = {"libpod": "podman", "cri-o": "crio"}  # of the annotation io.container.manager
-_DOCKER_ROOT = "/var/lib/docker"
-_STORAGES = ("/var/lib/containers/storage", ".local/share/containers/storage")
+
+
+EVERY_OTHER = "*"  # in Engine.shim_namespaces: those that no other engine has
 
 
 @dataclass(frozen=True)
@@ -67,23 +66,25 @@ class Container:
     config: Json = field(default_factory=dict)
 
 
-def find(host: Host, word: str) -> list[Container]:
+def find(host: Host, word: str, engines: Iterable[Engine]) -> list[Container]:
     """The containers that a word means: by the whole id or name, else by the beginning of the id.
 
     Arguments:
         host: the machine.
         word: an id, the beginning of an id, or a name: NAME, POD/NAME or NAMESPACE/POD/NAME.
+        engines: that are asked.
     """
-    every = known(host)
+    every = known(host, engines)
     whole = [one for one in every if one.id == word or (one.name and f"/{one.name}".endswith(f"/{word}"))]
     return whole or [one for one in every if one.id.startswith(word)]
 
 
-def known(host: Host) -> list[Container]:
+def known(host: Host, engines: Iterable[Engine]) -> list[Container]:
     """Every container that is found, those that run first; each id once."""
     found: dict[str, Container] = {}
-    stored = {one.id: one for one in (*_of_docker(host), *_of_storage(host))}
-    for one in (*_of_shims(host), *_of_monitors(host)):
+    asked = list(engines)
+    stored = {one.id: one for engine in asked for one in engine.stored_containers(host)}
+    for one in (*_of_shims(host, asked), *_of_monitors(host, asked)):
         other = stored.get(one.id)
         name = one.name or (other.name if other else "")
         found.setdefault(one.id, Container(one.engine, one.id, name, one.bundle, one.program, one.pid, "", one.config))
@@ -92,10 +93,12 @@ def known(host: Host) -> list[Container]:
     return list(found.values())
 
 
-def _of_shims(host: Host) -> Iterator[Container]:
+def _of_shims(host: Host, engines: Sequence[Engine]) -> Iterator[Container]:
     shims = [shim for name in SHIMS for shim in host.daemons(name, of_every_user=True)]
     for tasks, shim in {parent(shim.cwd): shim for shim in shims}.items():
-        engine = _ENGINES.get(shim.option("-namespace"), "containerd")
+        namespace = shim.option("-namespace")
+        own = (one.name for one in engines if namespace in one.shim_namespaces)
+        engine = next(own, next((one.name for one in engines if EVERY_OTHER in one.shim_namespaces), ""))
         for file in host.glob(f"{tasks}/*/config.json"):
             bundle = parent(file)
             config = document(host, file)
@@ -105,7 +108,7 @@ def _of_shims(host: Host) -> Iterator[Container]:
             yield Container(engine, bundle.rpartition("/")[2], name, bundle, program, pid, config=config)
 
 
-def _of_monitors(host: Host) -> Iterator[Container]:
+def _of_monitors(host: Host, engines: Sequence[Engine]) -> Iterator[Container]:
     for monitor in host.daemons("conmon", of_every_user=True):
         bundle, id = monitor.option("-b", "--bundle"), monitor.option("-c", "--cid")
         if not bundle.startswith("/") or not id or monitor.option("--exec-process-spec"):
@@ -114,52 +117,23 @@ def _of_monitors(host: Host) -> Iterator[Container]:
         annotations = config.get("annotations")
         manager = annotations.get("io.container.manager") if isinstance(annotations, dict) else ""
         name = _label(config) or monitor.option("-n", "--name")
+        engine = next((one.name for one in engines if one.manager and one.manager == manager), "")
         pid = _pid(host, monitor.option("-p", "--container-pidfile"))
-        yield Container(_MANAGERS.get(str(manager), ""), id, name, bundle, _program(host, monitor), pid, config=config)
+        yield Container(engine, id, name, bundle, _program(host, monitor), pid, config=config)
 
 
 def _program(host: Host, monitor: Daemon) -> str:
     return host.find(monitor.option("-r", "--runtime"), path=monitor.path)
 
 
-def _of_docker(host: Host) -> Iterator[Container]:
-    roots = {_DOCKER_ROOT: None}
-    try:
-        location = docker.ENGINE.locate(host)
-        root = docker.ENGINE.read(host, location).document.get("data-root")
-        option = location.daemon.option("--data-root") if location.daemon else ""
-        roots = {str(option or root or _DOCKER_ROOT): None}
-    except CdiError:
-        pass
-    for root in roots:
-        for file in host.glob(f"{root}/containers/*/config.v2.json"):
-            kept = document(host, file)
-            state = kept.get("State")
-            error = str(state.get("Error") or "") if isinstance(state, dict) else ""
-            yield Container("docker", str(kept.get("ID", "")), str(kept.get("Name", "")).lstrip("/"), error=error)
-
-
-def _of_storage(host: Host) -> Iterator[Container]:
-    home = host.environment.get("HOME", "")
-    for storage in _STORAGES:
-        top = storage if storage.startswith("/") else f"{home}/{storage}"
-        for file in host.glob(f"{top}/overlay-containers/containers.json"):
-            listed = _decoded(host, file)
-            for entry in listed if isinstance(listed, list) else ():
-                if isinstance(entry, dict) and isinstance(entry.get("id"), str):
-                    bundle = f"{parent(file)}/{entry['id']}/userdata"
-                    config = document(host, f"{bundle}/config.json")
-                    name = str(next(iter(entry.get("names") or ()), ""))
-                    yield Container("podman", entry["id"], name, bundle if config else "", config=config)
-
-
 def document(host: Host, path: str) -> Json:
     """A JSON object in a file, {} where there is none."""
-    decoded = _decoded(host, path)
-    return decoded if isinstance(decoded, dict) else {}
+    value = decoded(host, path)
+    return value if isinstance(value, dict) else {}
 
 
-def _decoded(host: Host, path: str) -> Any:
+def decoded(host: Host, path: str) -> Any:
+    """What a JSON file holds, None where there is none."""
     try:
         return json.loads(host.read(path) or b"null")
     except (CdiError, ValueError, RecursionError):

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import in_use, running, runtime_programs, spec_dirs
+from shim.engines import in_use, lookup, running, runtime_programs, spec_dirs
 from shim.engines.containerd import (
     annotation_lists,
     checks,
@@ -63,6 +63,7 @@ class Containerd(Engine):
     program = "containerd"
     unread = "no file that it reads imports this one"
     end_containers = "kubectl drain this node, or `ctr task kill` and `ctr task delete` each"
+    shim_namespaces = (lookup.EVERY_OTHER,)
     usual_files = (
         *("/etc/containerd/config.toml", "/etc/containerd/conf.d/*"),
         "/var/lib/rancher/*/agent/etc/containerd/config*.toml*",

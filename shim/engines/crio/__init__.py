@@ -70,6 +70,7 @@ class Crio(Engine):
     program = "crio"
     finds_runtimes_by_name = True
     end_containers = "kubectl drain this node"
+    manager = "cri-o"
     usual_files = (_CONFIG, f"{_DIRECTORY}/*", f"{_DIRECTORY}/*/*")
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:

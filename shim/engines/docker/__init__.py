@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from shim.base.findings import CdiError, Finding
 from shim.engines import in_use, launcher, running, runtime_programs, spec_dirs
 from shim.engines.contract import Engine
-from shim.engines.docker import api, checks, command_line, daemon_json
+from shim.engines.docker import api, checks, command_line, daemon_json, stored
 from shim.engines.model import Edit, Location, Put, Registry
 from shim.engines.texts import json_edit
 from shim.engines.texts.editing import decoded
@@ -30,6 +30,7 @@ from shim.engines.texts.values import texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from shim.engines import lookup
     from shim.engines.model import NewRuntime, Runtime
     from shim.engines.running import Container
     from shim.engines.texts.values import Keys
@@ -49,6 +50,7 @@ class Docker(Engine):
     program = "dockerd"
     end_containers = "`docker stop` each"
     usual_files = (_CONFIG, _SNAP)
+    shim_namespaces = ("moby", "plugins.moby")
     form = "json"
 
     def locate(self, host: Host, config: str = "", drop_in: str = "") -> Location:
@@ -188,6 +190,17 @@ class Docker(Engine):
     def containers(self, host: Host) -> list[Container]:
         """The containers whose shims are in docker's namespace of containerd."""
         return running.of_shims(host, lambda namespace: namespace == "moby")
+
+    def stored_containers(self, host: Host) -> Iterator[lookup.Container]:
+        """Those below the data root. See `Engine`."""
+        root = ""
+        try:
+            location = self.locate(host)
+            option = location.daemon.option("--data-root") if location.daemon else ""
+            root = option or str(self.read(host, location).document.get("data-root") or "")
+        except CdiError:  # verify reports it
+            pass
+        return stored.containers(host, self.name, root or stored.ROOT)
 
     def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
         """Those in docker's namespaces of containerd. See `Engine`."""

@@ -27,7 +27,7 @@ from shim.base.findings import CdiError, Finding
 from shim.engines import in_use, launcher, oci_hooks, running, runtime_programs, sources, spec_dirs, toml_layers
 from shim.engines.contract import Engine
 from shim.engines.model import Edit, Location, Put, Registry, Runtime
-from shim.engines.podman import checks, containers_conf, programs
+from shim.engines.podman import checks, containers_conf, programs, stored
 from shim.engines.podman.containers_conf import MAPS, RUNTIMES, SETTINGS, built_in_lists, is_at_least, items
 from shim.engines.texts.editing import apply
 from shim.engines.texts.values import table_at, texts
@@ -36,6 +36,7 @@ from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from shim.engines import lookup
     from shim.engines.model import NewRuntime
     from shim.engines.running import Container
     from shim.engines.texts.values import Keys, Table, Value
@@ -62,6 +63,7 @@ class Podman(Engine):
     has_runtime_classes = False
     finds_runtimes_by_name = True
     end_containers = "`podman stop` each"
+    manager = "libpod"
     usual_files = (
         *("/usr/share/containers/containers.conf", "/etc/containers/containers.conf"),
         *("/etc/containers/containers.conf.d/*", "/etc/containers/oci/hooks.d/*"),
@@ -220,6 +222,10 @@ class Podman(Engine):
     def containers(self, host: Host) -> list[Container]:
         """The containers whose conmon was started by podman."""
         return running.of_conmon(host, "libpod")
+
+    def stored_containers(self, host: Host) -> Iterator[lookup.Container]:
+        """Those of its storage. See `Engine`."""
+        return stored.containers(host, self.name)
 
     def under_launchers(self, host: Host) -> Iterator[in_use.Container]:
         """Those of every user whose conmon calls podman at the end. See `Engine`."""

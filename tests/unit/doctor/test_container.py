@@ -11,7 +11,7 @@ from unit.doctor.hosts import KIND, LIBRARY, Patient, errors, ids
 from shim.create import changes
 from shim.doctor import devices
 from shim.doctor.machine import Machine
-from shim.engines import lookup
+from shim.engines import lookup, table
 from shim.host.host import Daemon
 
 NAME = f"{KIND}=0"
@@ -123,5 +123,5 @@ def test_podmans_containers_have_names_running_or_not(patient: Patient) -> None:
     patient.write(f"{top}/bb22/userdata/config.json", json.dumps({"annotations": {"io.container.manager": "libpod"}}))
     monitor = ("/usr/bin/conmon", "-c", "bb22", "-b", f"{top}/bb22/userdata", "-r", "/usr/bin/runc", "-n", "running")
     patient.options = {"daemons": [Daemon(5, monitor, 1.0)]}
-    found = {one.name: (one.engine, one.id, one.program) for one in lookup.known(patient.host)}
+    found = {one.name: (one.engine, one.id, one.program) for one in lookup.known(patient.host, table.ENGINES.values())}
     assert found == {"running": ("podman", "bb22", "/usr/bin/runc"), "stopped": ("podman", "aa11", "")}
