@@ -6,6 +6,7 @@ device here.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -195,6 +196,15 @@ def test_compose(gate: Gate, sandbox: Sandbox) -> None:
     assert refused.status != 0
     assert "[privileged]" in refused.err
     sandbox.run(*compose, "down", "--volumes").ok()
+
+
+def test_verify_reports_what_this_daemon_lacks(sandbox: Sandbox, shim: Path, docker: Docker) -> None:
+    words = ["--subject=repo-a", f"--upstream={docker.directory}/socket", "--output=json"]
+    checked = sandbox.run(shim, "gate", "verify", *words)
+    found = {finding["id"]: finding["text"] for finding in json.loads(checked.out)["findings"]}
+    assert found["GATE_ENGINE"].startswith("engine 20.10.24")
+    assert "GATE_BINDS" in found
+    assert not {"GATE_TCP", "GATE_UPSTREAM", "GATE_CGROUP"} & set(found)
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------
