@@ -137,8 +137,14 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
     return outcome
 
 
+# What is refused because of what a spec has, or because there is none
+_OF_SPECS = ("DEVICE_UNKNOWN", "SPEC_STALE", "MOUNT_MISSING", "NODE_UNUSABLE", "HOOK_MISSING")
+
+
 def _has_refreshed(refusal: CdiError) -> bool:
-    """Whether specs were written anew while this create waited for that."""
+    """Whether specs were written anew while this create waited for that, which may mend what is refused."""
+    if not any(finding.id in _OF_SPECS for finding in refusal.findings):
+        return False
     try:
         from shim.create import stale  # late: only a create that is refused waits
 

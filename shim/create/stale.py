@@ -28,7 +28,6 @@ DRIVER_VERSION = "/proc/driver/nvidia/version"
 REFRESH_LOCK = "refresh.lock"  # in run_dir(); `shim cdi refresh` holds it (flock(2)) while it writes
 _PATIENCE = 5.0  # seconds that a create waits for a refresh
 _PAUSE = 0.05  # seconds between two looks at the lock
-_MENDED_BY_A_REFRESH = {"DEVICE_UNKNOWN", "SPEC_STALE", "MOUNT_MISSING", "NODE_UNUSABLE", "HOOK_MISSING"}
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _DRM_NODE = re.compile(r"/dev/dri/(card|renderD)\d+")
@@ -102,14 +101,14 @@ def driver_version(world: World) -> str:
 
 
 def has_waited(refusal: CdiError) -> bool:
-    """Wait for a refresh of the specs that is running, where it may mend what is refused.
+    """Wait for a refresh of the specs, if one is running.
 
     Arguments:
         refusal: why the create is refused; it is extended by the fact that the refresh did not end in time.
     Returns:
         whether a refresh was running and has ended: the create is to be decided anew.
     """
-    if not any(finding.id in _MENDED_BY_A_REFRESH for finding in refusal.findings) or not _is_refreshing():
+    if not _is_refreshing():
         return False
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:

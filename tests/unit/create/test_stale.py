@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from shim import create
 from shim.base.findings import CdiError, Finding
 from shim.cdi import plan
 from shim.create import rules, stale
@@ -246,7 +247,9 @@ def test_a_create_that_can_be_decided_does_not_wait(scene: Scene) -> None:
 @pytest.mark.usefixtures("lock")
 @pytest.mark.parametrize("id", ["DEVICE_NAME", "SPEC_CONFLICT", "CONFIG_JSON"])
 def test_what_no_refresh_mends_does_not_wait(id: str) -> None:
-    assert not stale.has_waited(CdiError([Finding(id, "text")]))
+    refusal = CdiError([Finding(id, "text")])
+    assert not create._has_refreshed(refusal)
+    assert str(refusal) == "text", "nothing was waited for"
 
 
 def test_without_a_refresh_nothing_waits(scene: Scene) -> None:
