@@ -60,7 +60,7 @@ def become(settings: Settings) -> NoReturn:
     os.write(descriptor, json.dumps(asdict(settings)).encode("ascii"))
     os.lseek(descriptor, 0, os.SEEK_SET)
     program = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
-    os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", program, "gate", str(descriptor)])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", program, "gate", str(descriptor)])  # noqa: S606 (our own program, by its path)
 
 
 def main(words: list[str]) -> NoReturn:
