@@ -59,7 +59,7 @@ def main() -> None:
         directory = Path(name)
         private_system(directory)
         t = build_t(directory)
-        Path("/etc/shim/low-level").mkdir(parents=True)
+        Path("/etc/shim/low-level").mkdir(parents=True, exist_ok=True)
         Path("/etc/shim/low-level/shim").symlink_to(t)
         units = {
             "T": lambda: spawn(t),

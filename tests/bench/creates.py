@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from bench import specs
 from bench.clock import SHIM, spawn
+from shim.cdi import directories
+from shim.grants.store import Store
 
 CONFIG: dict[str, Any] = {
     "ociVersion": "1.0.2",
@@ -32,6 +35,16 @@ CONFIG: dict[str, Any] = {
 KIND, MANY = "bench.example/gpu", "bench.example/many"
 # The variables of an image for GPUs
 IMAGE = {**CONFIG["process"], "env": [*CONFIG["process"]["env"], "NVIDIA_VISIBLE_DEVICES=all"]}
+
+
+# What an engine allows every container: without a denial of the rest each create is judged in Python
+RULES = [
+    {"allow": False, "access": "rwm"},
+    *({"allow": True, "type": "c", "major": 1, "minor": minor, "access": "rwm"} for minor in (3, 5, 7, 8, 9)),
+    {"allow": True, "type": "c", "major": 136, "access": "rwm"},
+]
+ENFORCED = {**CONFIG, "linux": {**CONFIG["linux"], "resources": {"devices": RULES}}}
+SETTINGS = Path("/etc/shim/bench.toml")
 
 
 def make_bundle(directory: Path, name: str, device: str = "") -> str:
@@ -67,6 +80,10 @@ def creates(directory: Path) -> dict[str, Callable[[], float]]:
         "pass-through (state)": lambda: spawn(SHIM, "--root", "/run/x", "state", "id"),
         "create, nothing asked": create("nothing"),
         "create, one of 8 GPUs, repeated": asking(directory, "repeated", itertools.repeat(f"{KIND}=3")),
+        "create, nothing asked, grants enforced": enforced(directory, "nothing-enforced", {}),
+        "create, one of 8 GPUs, repeated, grants enforced": enforced(
+            directory, "repeated-enforced", {"cdi.k8s.io/bench": f"{KIND}=3"}
+        ),
         "create, one of 8 GPUs, a new question": asking(directory, "new", combinations()),
         "create, one of 1000, repeated": asking(directory, "many", itertools.repeat(f"{MANY}=d700")),
         "create, one of 1000, a new question": asking(directory, "new-many", (f"{MANY}=d{n}" for n in range(1000))),
@@ -90,6 +107,24 @@ def asking(directory: Path, name: str, requests: Iterator[str]) -> Callable[[], 
         annotations = {f"cdi.k8s.io/bench_{number:08x}": next(requests)}
         (bundle / "config.json").write_text(json.dumps({**CONFIG, "process": IMAGE, "annotations": annotations}))
         return spawn(SHIM, "--root", "/run/x", "create", "--bundle", str(bundle), f"{name}{number}")
+
+    return run
+
+
+def enforced(directory: Path, name: str, annotations: dict[str, str]) -> Callable[[], float]:
+    """A create on a machine where grants are enforced, and one GPU is granted."""
+    bundle = Path(make_bundle(directory, name))
+    text = json.dumps({**ENFORCED, "process": IMAGE, "annotations": annotations})
+    numbers = itertools.count()
+    SETTINGS.parent.mkdir(exist_ok=True)
+    SETTINGS.write_text('[grants]\nenforce = true\ndefault-subject = "bench"\n')
+    Store().add("bench", [f"{KIND}=3"], lambda: directories.read(["/etc/cdi"]))
+    environment = {**os.environ, "SHIM_CONFIG": str(SETTINGS)}
+
+    def run() -> float:
+        (bundle / "config.json").write_text(text)
+        words = ("--root", "/run/x", "create", "--bundle", str(bundle), f"{name}{next(numbers)}")
+        return spawn(SHIM, *words, env=environment)
 
     return run
 
