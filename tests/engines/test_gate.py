@@ -198,6 +198,18 @@ def test_compose(gate: Gate, sandbox: Sandbox) -> None:
     sandbox.run(*compose, "down", "--volumes").ok()
 
 
+def test_buildkit_passes_where_the_policy_trusts_the_daemon(sandbox: Sandbox, shim: Path, docker: Docker) -> None:
+    directory = sandbox.scratch / "tmp/by-buildkit"
+    directory.mkdir()
+    (directory / "Dockerfile").write_text(f"FROM {images.BUSYBOX}\nCOPY Dockerfile /copied\nRUN echo built > /built\n")
+    builder = Gate(sandbox, shim, docker, 'builder = "daemon"\n', name="builder")
+    words: list[str | Path] = ["build", "--network=none", "--tag=by-buildkit", directory]
+    built = builder(*words, env={"DOCKER_BUILDKIT": "1"})
+    assert built.status == 0, built
+    assert builder("run", "--rm", "--network=none", "by-buildkit", "cat", "/built").ok() == "built\n"
+    assert builder.stop() == 0
+
+
 def test_verify_reports_what_this_daemon_lacks(sandbox: Sandbox, shim: Path, docker: Docker) -> None:
     words = ["--subject=repo-a", f"--upstream={docker.directory}/socket", "--output=json"]
     checked = sandbox.run(shim, "gate", "verify", *words)
