@@ -56,7 +56,7 @@ no-other-python:
 
 test-python: need-build $(OTHER_VENV)/installed ## run the tests that need no engine on another Python, 3.10 when it is found (OTHER=python3.13)
 	@echo "on $(OTHER):"
-	$(OTHER_VENV)/bin/pytest -q -m 'not engine' $(PYTEST) $(OTHER_TESTS)
+	$(OTHER_VENV)/bin/pytest -q -m 'not engine and not other_user' $(PYTEST) $(OTHER_TESTS)
 
 install: need-build build/image ## install to PREFIX (/usr/local), below DESTDIR if given; users run it with PYTHON (/usr/bin/python3)
 	@$(PLACE) install $(PLACE_OPTIONS)

@@ -67,7 +67,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, whole: 
     """
     cells = [[in_full(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
-    width = shutil.get_terminal_size().columns
+    width = _columns()
     if not whole and sys.stdout.isatty() and sum(widths) + 2 * len(widths) - 2 > width:
         for row in [columns, *cells]:
             kept = [cell.replace(" ", _BLANK) if cell_len(_INDENT + cell) <= width else cell for cell in row if cell]
@@ -87,6 +87,11 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, whole: 
     click.echo(text if _is_styled() else click.unstyle(text), nl=False)
 
 
+def _columns() -> int:
+    """The columns of the terminal, 80 where there is none or it does not know: shutil of Python 3.10 then gives 0."""
+    return shutil.get_terminal_size().columns or 80
+
+
 def show_groups(rows: Iterable[tuple[str, Sequence[str]]]) -> None:
     """Print rows below the title of their group, folded to the terminal's width (80 columns in a pipe).
 
@@ -95,7 +100,7 @@ def show_groups(rows: Iterable[tuple[str, Sequence[str]]]) -> None:
     """
     listed = [(title, [in_full(cell) for cell in cells]) for title, cells in rows]
     widths = [max(map(cell_len, column)) for column in zip(*(cells[:-1] for _, cells in listed), strict=True)]
-    width = shutil.get_terminal_size().columns
+    width = _columns()
     for title, group in groupby(listed, key=lambda row: row[0]):
         click.echo(in_full(title))
         for _, (*cells, text) in group:
@@ -225,4 +230,4 @@ def show_text(text: str) -> None:
 def _lines(start: str, text: str, stream: TextIO, indent: str = "  ") -> list[str]:
     """A text after a start: unchanged in a pipe, folded to the width of a terminal with an indent."""
     text = one_line(text)
-    return _folded(start, text, shutil.get_terminal_size().columns, indent) if stream.isatty() else [start + text]
+    return _folded(start, text, _columns(), indent) if stream.isatty() else [start + text]

@@ -218,6 +218,7 @@ def test_d7_a_missing_file_and_one_that_is_not_trusted_are_told_apart(shim: Any,
     assert missing.splitlines()[1] != untrusted.splitlines()[1]
 
 
+@pytest.mark.other_user
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CONFIG_HOME"])
 def test_d7_a_user_s_own_file_is_written_where_it_counts(launcher: Path, trusted_path: Path, variable: str) -> None:
     """`--write` without XDG_CONFIG_HOME, or before the directory was there, went to /etc."""

@@ -92,6 +92,7 @@ def test_d11_a_file_that_is_there_has_the_usual_remedy(shim: Run, tmp_path: Path
     assert TABLE["SETTINGS"][1] in done.stderr
 
 
+@pytest.mark.other_user
 def test_d11_a_directory_that_cannot_be_listed_is_a_finding_about_it(launcher: Path, trusted_path: Path) -> None:
     """It was "the output cannot be written"."""
     trusted_path.chmod(0o700)
