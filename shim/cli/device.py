@@ -20,6 +20,7 @@ from shim.discover import setup as machine_setup
 from shim.discover.model import Wish
 from shim.discover.output import DIRECTORY, Target
 from shim.engines import sources
+from shim.grants import reader
 from shim.host.host import Host
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from shim.base.findings import Finding
     from shim.discover.model import Device
+    from shim.grants.reader import Grant
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -65,16 +67,20 @@ def list_devices(fresh: bool, form: str) -> None:
         findings = [finding for discovery in discoveries for finding in discovery.findings]
         known = inventory.of(discoveries)
     served = _served()
+    granted = _granted(host, findings)
     rows = [(entry, [name for name in entry.cdi_names if name in served]) for entry in known.devices]
     if form in ("json", "yaml"):
-        devices = [{**inventory.device_to_json(entry), "servedNames": names} for entry, names in rows]
+        devices = [
+            {**inventory.device_to_json(entry), "servedNames": names, "grants": _grants_of(entry, granted)}
+            for entry, names in rows
+        ]
         document: dict[str, Any] = {"time": known.time, "fresh": is_fresh, "devices": devices}
         show_document({**document, "findings": [finding.to_json() for finding in findings]}, form)
     elif form == "name":
         for name in dict.fromkeys(name for _, names in rows for name in names):
             click.echo(in_full(name))
     else:
-        _show(rows, is_wide=form == "wide")
+        _show(rows, granted, is_wide=form == "wide")
         age = "the host was looked at now" if is_fresh else f"the inventory is {_age(time.time() - known.time)} old"
         click.echo(f"{len(rows)} devices; {age}", err=True)
     show_findings(findings)
@@ -189,14 +195,37 @@ def _served() -> set[str]:
         return set()
 
 
-def _show(rows: Sequence[tuple[Device, list[str]]], *, is_wide: bool) -> None:
-    columns = ("DEVICE", "VENDOR", "MODEL", "DRIVER", "MEMORY", "PCI", "NUMA", "NAMES")
+def _granted(host: Host, findings: list[Finding]) -> list[Grant]:
+    """The grants in force; a finding where the file does not count."""
+    if not host.exists(reader.FILE):
+        return []
+    try:
+        return reader.read(str(host.real(reader.FILE))).all
+    except CdiError as error:
+        findings += [finding.as_warning() for finding in error.findings]
+        return []
+
+
+def _grants_of(entry: Device, granted: Sequence[Grant]) -> list[dict[str, Any]]:
+    """The grants of a device by any of its names."""
+    return [
+        {"subject": grant.subject, "device": grant.device, "exclusive": grant.is_exclusive}
+        for grant in granted
+        if grant.device in entry.cdi_names
+    ]
+
+
+def _show(rows: Sequence[tuple[Device, list[str]]], granted: Sequence[Grant], *, is_wide: bool) -> None:
+    has_grants = any(_grants_of(entry, granted) for entry, _ in rows)
+    columns = ("DEVICE", "VENDOR", "MODEL", "DRIVER", "MEMORY", "PCI", "NUMA", "NAMES", *(["GRANTED TO"] * has_grants))
     more = ("PLATFORM", "UUID", "NODES") if is_wide else ()
     table = []
     for entry, names in rows:
         shown = names if is_wide else names[:2] + ([f"and {len(names) - 2} more"] if len(names) > 2 else [])
         cells = [entry.name, entry.vendor, entry.model, entry.driver_version, _size(entry.memory), entry.pci_address]
         cells += [str(entry.numa_node) if entry.numa_node >= 0 else "", ", ".join(shown)]
+        subjects = dict.fromkeys(grant["subject"] for grant in _grants_of(entry, granted))
+        cells += [", ".join(subjects)] * has_grants
         table.append([*cells, *([entry.platform, entry.uuid, ", ".join(entry.nodes)] if is_wide else ())])
     show_table((*columns, *more), table)
 

@@ -15,6 +15,7 @@ from shim.base.findings import CdiError
 from shim.cli import device as command
 from shim.discover import inventory
 from shim.discover.model import Device
+from shim.grants import reader
 from shim.host.host import Host
 
 List = Callable[..., Result]
@@ -73,7 +74,33 @@ def test_json_has_everything(listed: List) -> None:
         "name": "0", "vendor": "nvidia", "model": "NVIDIA H100", "driverVersion": "570.86.10",
         "memoryBytes": 81920 << 20, "pciAddress": "0000:17:00.0", "numaNode": 1, "platform": "native", "uuid": "GPU-x",
         "cdiNames": list(DEVICES[0].cdi_names), "deviceNodes": ["/dev/nvidia0"], "servedNames": SERVED[:3],
+        "grants": [],
     }  # fmt: skip
+
+
+def test_grants_are_shown_with_the_device_whatever_name_they_use(listed: List, trusted_path: Path) -> None:
+    grant = {"subject": "repo-a", "device": "acme.example/gpu=GPU-x", "exclusive": True}
+    file = trusted_path / reader.FILE.lstrip("/")
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        json.dumps({"version": 1, "serial": 1, "grants": [{**grant, "since": "x", "by": "uid:0", "id": "1"}]})
+    )
+    assert json.loads(listed("-o", "json").stdout)["devices"][0]["grants"] == [grant]
+    header, first, second = listed().stdout.splitlines()
+    assert header.endswith("GRANTED TO")
+    assert first.rstrip().endswith("repo-a")
+    assert "repo-a" not in second
+
+
+def test_grants_that_others_could_have_written_are_a_warning(listed: List, trusted_path: Path) -> None:
+    file = trusted_path / reader.FILE.lstrip("/")
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    file.chmod(0o666)
+    result = listed()
+    assert result.exit_code == 0
+    assert "GRANTS_UNREADABLE" in result.stderr
+    assert "GRANTED" not in result.stdout
 
 
 @pytest.mark.parametrize("words", [(), ("--fresh",)])
