@@ -9,6 +9,7 @@ from typing import Any
 
 from shim.gate import upstream
 
+PODMAN = "podman answers there, which has CDI names in other fields: a start could not be judged"
 _MOST_LINKS = 40
 
 
@@ -47,6 +48,12 @@ def resolve(path: str, root: str = "") -> str:
             done = "/"
         rest += reversed(target.split("/"))
     return done
+
+
+def is_podman(version: Mapping[str, Any]) -> bool:
+    """Whether an answer to `GET /version` is that of podman."""
+    parts = version.get("Components") or ()
+    return any("podman" in str(part.get("Name", "")).lower() for part in parts if isinstance(part, dict))
 
 
 _NO_LINK = frozenset({20, 22})  # ENOTDIR below a file, EINVAL: no link

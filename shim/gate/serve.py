@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
-from shim.gate import daemon_view, policy_file, privileges
+from shim.gate import daemon_view, policy_file, privileges, upstream
 from shim.gate.grants import GrantsFile
 from shim.gate.journal import Journal
 from shim.gate.metrics import Metrics
@@ -88,7 +88,7 @@ def prepare(settings: Settings) -> Server:
     Arguments:
         settings: the options.
 
-    Raises CdiError: GATE_POLICY, GATE_LISTEN or GATE_PRIVILEGE.
+    Raises CdiError: GATE_POLICY, GATE_PODMAN, GATE_LISTEN or GATE_PRIVILEGE.
     """
     policy = policy_file.read(settings.policy, settings.subject)
     policy = replace(
@@ -97,6 +97,7 @@ def prepare(settings: Settings) -> Server:
         never=(*policy.never, *_directory_of(settings.upstream)),
         node_names=settings.node_names,
     )
+    _check_engine(settings.upstream)
     listener, counters = _sockets(settings)
     journal = Journal(_open_log(settings.log), settings.subject)
     privileges.drop(f"gate-{settings.subject}")
@@ -107,10 +108,21 @@ def prepare(settings: Settings) -> Server:
     return Server(gate, listener, counters)
 
 
-def _directory_of(upstream: str) -> tuple[str, ...]:
+def _check_engine(path: str) -> None:
+    """Refuse podman, where it answers already; a daemon that starts later is the business of `shim gate verify`."""
+    try:
+        version = upstream.ask(path, "/version") or {}
+    except OSError:
+        return
+    if daemon_view.is_podman(version):
+        raise CdiError([Finding("GATE_PODMAN", daemon_view.PODMAN, path=path)])
+
+
+def _directory_of(path: str) -> tuple[str, ...]:
     """The directory of the daemon's socket, under both of its names where links lead there."""
-    directory = os.path.dirname(upstream)
-    return tuple(path for path in dict.fromkeys((directory, os.path.realpath(directory))) if path != "/")
+    directory = os.path.dirname(path)
+    names = dict.fromkeys((directory, os.path.realpath(directory)))
+    return tuple(name for name in names if name != "/")
 
 
 def _sockets(settings: Settings) -> tuple[socket.socket, socket.socket | None]:

@@ -100,11 +100,8 @@ def check(deployment: Deployment) -> list[Finding]:
 
 
 def _engine(deployment: Deployment) -> Iterator[Finding]:
-    parts = deployment.version.get("Components") or ()
-    if any("podman" in str(part.get("Name", "")).lower() for part in parts if isinstance(part, dict)):
-        yield Finding(
-            "GATE_PODMAN", "podman answers there, which has CDI names in other fields: a start could not be judged"
-        )
+    if daemon_view.is_podman(deployment.version):
+        yield Finding("GATE_PODMAN", daemon_view.PODMAN)
     elif 0 < deployment.release < _HAS_CDI:
         text = (
             f"engine {deployment.info.get('ServerVersion')} takes no CDI names: --device NAME does not work behind it"

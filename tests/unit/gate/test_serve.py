@@ -143,6 +143,27 @@ def test_it_does_not_start_with(options: list[str], text: str, tmp_path: Path) -
     assert text in ran.stderr
 
 
+def test_it_does_not_start_in_front_of_podman(tmp_path: Path) -> None:
+    """Which has CDI names in other fields: a container whose grant was revoked could be started again."""
+    answer = json.dumps({"Components": [{"Name": "Podman Engine"}], "Version": "4.3.1"})
+    listener = server.listen(f"{tmp_path}/upstream")
+
+    def run() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(4096)
+            head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(answer)}\r\n"
+            connection.sendall(f"{head}Connection: close\r\n\r\n{answer}".encode())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    with serving(tmp_path, f"--listen={tmp_path}/gate") as process:
+        assert process.wait(20) == 1
+    thread.join()
+    listener.close()
+    assert not (tmp_path / "gate").exists(), "no client was ever taken"
+
+
 def test_it_serves_nobody_with_privileges_that_it_should_have_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     import prctl
 
