@@ -13,10 +13,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from shim.create.world import World
+    from shim.create.world_types import Serving
 
 
-def answer(kind: str, argument: str, world: World) -> Any:
+def answer(kind: str, argument: str, world: Serving) -> Any:
     """An answer of the World, or the CdiError that it is.
 
     Arguments:
@@ -32,7 +32,7 @@ def answer(kind: str, argument: str, world: World) -> Any:
         return error
 
 
-def _names(subject: str, world: World) -> dict[str, list[str]]:
+def _names(subject: str, world: Serving) -> dict[str, list[str]]:
     try:
         world.stat(reader.FILE)  # before it is read: a change after that is a difference to this status
     except OSError:
@@ -42,7 +42,7 @@ def _names(subject: str, world: World) -> dict[str, list[str]]:
     return {"names": sorted(grant.device for grant in grants), "exclusive": exclusive}
 
 
-def _hardware(world: World) -> dict[str, list[list[str]]]:
+def _hardware(world: Serving) -> dict[str, list[list[str]]]:
     """Nodes are looked up directly: the numbers of every device of the host do not belong into each trace."""
     served = world.served().whole()
     devices = {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from shim.host.look import Look, Reader
 
 if TYPE_CHECKING:
+    from shim.cdi.types import Named
     from shim.host.trust import Trust
 
 
@@ -22,3 +23,10 @@ class Reading(Judging, Reader, Protocol):
 
     def content(self, path: str) -> bytes:
         """What a file holds. Raises OSError."""
+
+
+class Serving(Look, Protocol):
+    """Answers which devices the specs serve, too."""
+
+    def served(self) -> Named:
+        """The devices of the configured directories, see shim.create.world.World.served."""

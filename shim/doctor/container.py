@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from shim.create.explain import Edit
     from shim.doctor.machine import Machine
-    from shim.engines.lookup import Container
+    from shim.engines.model import KnownContainer
 
     Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ def checks(machine: Machine, word: str) -> Iterator[Check]:
     entries = [entry for entry in every if entry["id"].startswith(word)]
     found = lookup.find(machine.host, word, table.ENGINES.values())
     if not found and entries:  # of a caller that is no engine
-        found = [lookup.Container("", entry["id"], bundle=entry["bundle"]) for entry in entries]
+        found = [KnownContainer("", entry["id"], bundle=entry["bundle"]) for entry in entries]
     if len({one.id for one in found}) != 1:
         yield Check(REGISTRATION, word, "", [_unknown(machine, word, found)])
         return
@@ -61,7 +61,7 @@ def checks(machine: Machine, word: str) -> Iterator[Check]:
         yield Check(RESULT, one.id[:12], "its config.json is gone, and there is no record of an injection")
 
 
-def _unknown(machine: Machine, word: str, found: list[Container]) -> Finding:
+def _unknown(machine: Machine, word: str, found: list[KnownContainer]) -> Finding:
     if found:
         which = ", ".join(f"{one.id[:12]} ({one.engine} {one.name})" for one in found)
         return Finding("CONTAINER_UNKNOWN", f"{word!r} can be each of {which}", "name it by its whole id")
@@ -72,7 +72,7 @@ def _unknown(machine: Machine, word: str, found: list[Container]) -> Finding:
     return Finding("CONTAINER_UNKNOWN", f"no engine has a container {word!r}{there}")
 
 
-def _errors(machine: Machine, one: Container) -> list[Finding]:
+def _errors(machine: Machine, one: KnownContainer) -> list[Finding]:
     """CONTAINER_FAILED, by the log, else by what the engine keeps."""
     found = history.refused(machine, one.id)
     if not found and one.error:
@@ -83,7 +83,7 @@ def _errors(machine: Machine, one: Container) -> list[Finding]:
 # --- with a record ----------------------------------------------------------------------------------------------------
 
 
-def _of_record(machine: Machine, one: Container, entry: Json) -> Iterator[Check]:
+def _of_record(machine: Machine, one: KnownContainer, entry: Json) -> Iterator[Check]:
     wanted: dict[str, str] = entry["wanted"]
     asked = ", ".join(f"{name} ({source})" for name, source in wanted.items())
     yield Check(REQUEST, one.id[:12], f"asked for {asked}", explain.warnings(entry))
@@ -104,7 +104,7 @@ def _of_record(machine: Machine, one: Container, entry: Json) -> Iterator[Check]
 # --- without ----------------------------------------------------------------------------------------------------------
 
 
-def _without_record(machine: Machine, one: Container) -> Iterator[Check]:
+def _without_record(machine: Machine, one: KnownContainer) -> Iterator[Check]:
     words = [
         "verb=create",
         f"bundle={machine.host.real(one.bundle)}",
@@ -145,11 +145,11 @@ def _as_warnings(findings: Iterable[Finding]) -> list[Finding]:
     return [finding.as_warning() if finding.level == ERROR else finding for finding in findings]
 
 
-def _is_ours(machine: Machine, one: Container) -> bool:
+def _is_ours(machine: Machine, one: KnownContainer) -> bool:
     return bool(one.program) and launcher.is_launcher(machine.host, one.program)
 
 
-def _ways(machine: Machine, one: Container) -> str:
+def _ways(machine: Machine, one: KnownContainer) -> str:
     engine = table.ENGINES[one.engine]
     try:
         location = engine.locate(machine.host)
@@ -161,7 +161,7 @@ def _ways(machine: Machine, one: Container) -> str:
 # --- now --------------------------------------------------------------------------------------------------------------
 
 
-def _now(machine: Machine, one: Container, names: list[str], edits: list[Edit]) -> Iterator[Check]:
+def _now(machine: Machine, one: KnownContainer, names: list[str], edits: list[Edit]) -> Iterator[Check]:
     """What of a container's devices is missing now, and what it would get if it were created today."""
     nodes = [edit.item for edit in edits if edit.kind == "deviceNodes"]
     found = [finding for node in nodes for finding in _node(machine, node)]

@@ -9,7 +9,7 @@ from shim.base.findings import CdiError, Finding
 from shim.create.explain import Explanation
 from shim.create.question import Question
 from shim.create.recipe import decide
-from shim.doctor.model import REQUEST, RESULT, Check
+from shim.doctor.model import REQUEST, RESULT, Check, devices_of
 from shim.engines import launcher
 from shim.host import device_files
 from shim.host.tree import Tree
@@ -33,11 +33,6 @@ _CONTAINER: Json = {
 }
 
 
-def subject(path: str) -> str:
-    """What the check of a spec's devices is about."""
-    return f"devices of {path}"
-
-
 def checks(machine: Machine, hardware: Hardware) -> Iterator[Check]:
     """One check for each spec that serves a device: each of its devices is asked for."""
     by_path: dict[str, list[str]] = {}
@@ -50,7 +45,7 @@ def checks(machine: Machine, hardware: Hardware) -> Iterator[Check]:
         found = [finding for name in names for finding in explained(machine, name).findings]
         findings = [hardware.refreshed(finding) for finding in found]
         evidence = f"{len(names)} asked for"
-        yield Check(RESULT, subject(path), evidence, findings, (vendor, path) if vendor else (path,))
+        yield Check(RESULT, devices_of(path), evidence, findings, (vendor, path) if vendor else (path,))
 
 
 def device(machine: Machine, hardware: Hardware, name: str) -> Check:

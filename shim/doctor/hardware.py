@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from shim.base.findings import CdiError, Finding
 from shim.discover import refresh, vendors
 from shim.discover.model import Wish
-from shim.doctor import devices
-from shim.doctor.model import LIBRARY, MODULE, NODES, SPEC, Check
+from shim.doctor.model import LIBRARY, MODULE, NODES, SPEC, Check, devices_of
 from shim.engines import launcher
 
 if TYPE_CHECKING:
@@ -184,11 +183,9 @@ def freshness(hardware: Hardware) -> Iterator[Check]:
     for one in hardware.outcome.specs:
         own = [finding for finding in rest if one.spec is not None and finding in one.spec.findings]
         rest = [finding for finding in rest if finding not in own]
-        after = (one.vendor, one.path, devices.subject(one.path))
+        after = (one.vendor, one.path, devices_of(one.path))
         yield Check(SPEC, one.path, f"{one.kind}, {one.state}", [*_outdated(one), *own], after)
-    every = tuple(
-        subject for one in hardware.outcome.specs for subject in (one.vendor, one.path, devices.subject(one.path))
-    )
+    every = tuple(subject for one in hardware.outcome.specs for subject in (one.vendor, one.path, devices_of(one.path)))
     if rest:
         yield Check(SPEC, "generated specs", "", rest, every)
 

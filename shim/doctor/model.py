@@ -133,3 +133,8 @@ def _unite(checks: list[Check]) -> None:
                 known.add(key)
                 kept.append(finding)
         check.findings = kept
+
+
+def devices_of(path: str) -> str:
+    """What the check of the devices of a spec is about."""
+    return f"devices of {path}"

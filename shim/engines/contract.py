@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from shim.base.findings import Finding
-    from shim.engines import in_use, lookup
-    from shim.engines.model import Edit, Location, NewRuntime, Registry, Runtime
+    from shim.engines import in_use
+    from shim.engines.model import Edit, KnownContainer, Location, NewRuntime, Registry, Runtime
     from shim.engines.running import Container
     from shim.engines.texts.values import Keys
     from shim.host.host import Host
@@ -36,7 +36,7 @@ class Engine(ABC):
         finds_runtimes_by_name: whether it looks for the program of a running container's runtime in its configuration
             at each call. The others keep the program with the container.
         end_containers: how people end its containers.
-        shim_namespaces: of containerd, in which its containers are; lookup.EVERY_OTHER for all that no other has.
+        shim_namespaces: of containerd, in which its containers are; model.EVERY_OTHER for all that no other has.
         manager: what it writes as io.container.manager, an annotation of each container; "" for none.
         usual_files: that register its runtimes, as patterns (Host.glob).
         form: of those files, as in shim.engines.model.Edit.
@@ -161,7 +161,7 @@ class Engine(ABC):
         """The containers of this engine that run now, as far as they can be found."""
         return []
 
-    def stored_containers(self, host: Host) -> Iterable[lookup.Container]:
+    def stored_containers(self, host: Host) -> Iterable[KnownContainer]:
         """The containers that this engine has written down, running or not: see shim.engines.lookup."""
         return []
 

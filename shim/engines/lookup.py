@@ -9,18 +9,18 @@
     nerdctl             of config.json
 
 Sources: conmon(8); containerd, core/runtime/v2, Bundle; moby, container/container.go (Name, State); containers/storage,
-containers.go (Container.Names)
+containers.go (KnownContainer.Names)
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError
 from shim.base.paths import parent
 from shim.engines.in_use import SHIMS
+from shim.engines.model import EVERY_OTHER, KnownContainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,35 +38,7 @@ NAMES = (
 )
 
 
-EVERY_OTHER = "*"  # in Engine.shim_namespaces: those that no other engine has
-
-
-@dataclass(frozen=True)
-class Container:
-    """A container that an engine knows.
-
-    Attributes:
-        engine: its engine, "" when unknown.
-        id: its id.
-        name: its name, "" when it has none.
-        bundle: the directory of its config.json, "" when it has none now.
-        program: the runtime by which it is called, "" when unknown.
-        pid: its first process, 0 when it does not run.
-        error: what the engine keeps of its last failed start, "" for nothing.
-        config: its config.json, {} where that cannot be read.
-    """
-
-    engine: str
-    id: str
-    name: str = ""
-    bundle: str = ""
-    program: str = ""
-    pid: int = 0
-    error: str = ""
-    config: Json = field(default_factory=dict)
-
-
-def find(host: Host, word: str, engines: Iterable[Engine]) -> list[Container]:
+def find(host: Host, word: str, engines: Iterable[Engine]) -> list[KnownContainer]:
     """The containers that a word means: by the whole id or name, else by the beginning of the id.
 
     Arguments:
@@ -79,21 +51,23 @@ def find(host: Host, word: str, engines: Iterable[Engine]) -> list[Container]:
     return whole or [one for one in every if one.id.startswith(word)]
 
 
-def known(host: Host, engines: Iterable[Engine]) -> list[Container]:
+def known(host: Host, engines: Iterable[Engine]) -> list[KnownContainer]:
     """Every container that is found, those that run first; each id once."""
-    found: dict[str, Container] = {}
+    found: dict[str, KnownContainer] = {}
     asked = list(engines)
     stored = {one.id: one for engine in asked for one in engine.stored_containers(host)}
     for one in (*_of_shims(host, asked), *_of_monitors(host, asked)):
         other = stored.get(one.id)
         name = one.name or (other.name if other else "")
-        found.setdefault(one.id, Container(one.engine, one.id, name, one.bundle, one.program, one.pid, "", one.config))
+        found.setdefault(
+            one.id, KnownContainer(one.engine, one.id, name, one.bundle, one.program, one.pid, "", one.config)
+        )
     for id, one in stored.items():
         found.setdefault(id, one)
     return list(found.values())
 
 
-def _of_shims(host: Host, engines: Sequence[Engine]) -> Iterator[Container]:
+def _of_shims(host: Host, engines: Sequence[Engine]) -> Iterator[KnownContainer]:
     shims = [shim for name in SHIMS for shim in host.daemons(name, of_every_user=True)]
     for tasks, shim in {parent(shim.cwd): shim for shim in shims}.items():
         namespace = shim.option("-namespace")
@@ -105,10 +79,10 @@ def _of_shims(host: Host, engines: Sequence[Engine]) -> Iterator[Container]:
             program = host.find(host.text(f"{bundle}/runtime") or "runc", path=shim.path)
             pid = _pid(host, f"{bundle}/init.pid")
             name = _label(config)
-            yield Container(engine, bundle.rpartition("/")[2], name, bundle, program, pid, config=config)
+            yield KnownContainer(engine, bundle.rpartition("/")[2], name, bundle, program, pid, config=config)
 
 
-def _of_monitors(host: Host, engines: Sequence[Engine]) -> Iterator[Container]:
+def _of_monitors(host: Host, engines: Sequence[Engine]) -> Iterator[KnownContainer]:
     for monitor in host.daemons("conmon", of_every_user=True):
         bundle, id = monitor.option("-b", "--bundle"), monitor.option("-c", "--cid")
         if not bundle.startswith("/") or not id or monitor.option("--exec-process-spec"):
@@ -119,7 +93,7 @@ def _of_monitors(host: Host, engines: Sequence[Engine]) -> Iterator[Container]:
         name = _label(config) or monitor.option("-n", "--name")
         engine = next((one.name for one in engines if one.manager and one.manager == manager), "")
         pid = _pid(host, monitor.option("-p", "--container-pidfile"))
-        yield Container(engine, id, name, bundle, _program(host, monitor), pid, config=config)
+        yield KnownContainer(engine, id, name, bundle, _program(host, monitor), pid, config=config)
 
 
 def _program(host: Host, monitor: Daemon) -> str:

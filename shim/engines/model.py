@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from shim.base.nearest import nearest
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from shim.base.findings import Finding
     from shim.engines.texts.values import Keys, Table, Value
     from shim.host.host import Daemon
@@ -157,3 +159,31 @@ class Registry:
         """The names of all runtimes as text, those that resemble a name first."""
         first = nearest(name, self.runtimes)
         return ", ".join([*first, *sorted(self.runtimes.keys() - set(first))]) or "none at all"
+
+
+EVERY_OTHER = "*"  # in Engine.shim_namespaces: those that no other engine has
+
+
+@dataclass(frozen=True)
+class KnownContainer:
+    """A container that an engine knows.
+
+    Attributes:
+        engine: its engine, "" when unknown.
+        id: its id.
+        name: its name, "" when it has none.
+        bundle: the directory of its config.json, "" when it has none now.
+        program: the runtime by which it is called, "" when unknown.
+        pid: its first process, 0 when it does not run.
+        error: what the engine keeps of its last failed start, "" for nothing.
+        config: its config.json, {} where that cannot be read.
+    """
+
+    engine: str
+    id: str
+    name: str = ""
+    bundle: str = ""
+    program: str = ""
+    pid: int = 0
+    error: str = ""
+    config: dict[str, Any] = field(default_factory=dict)

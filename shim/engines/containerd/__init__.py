@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
-from shim.engines import in_use, lookup, running, runtime_programs, spec_dirs
+from shim.engines import in_use, running, runtime_programs, spec_dirs
 from shim.engines.containerd import (
     annotation_lists,
     checks,
@@ -30,7 +30,7 @@ from shim.engines.containerd import (
     runtime_tables,
 )
 from shim.engines.contract import Engine
-from shim.engines.model import Add, Edit, Location, Put
+from shim.engines.model import EVERY_OTHER, Add, Edit, Location, Put
 from shim.engines.texts import template_edit, toml_edit
 from shim.engines.texts.editing import apply, decoded
 from shim.engines.texts.values import get, table_at, texts
@@ -63,7 +63,7 @@ class Containerd(Engine):
     program = "containerd"
     unread = "no file that it reads imports this one"
     end_containers = "kubectl drain this node, or `ctr task kill` and `ctr task delete` each"
-    shim_namespaces = (lookup.EVERY_OTHER,)
+    shim_namespaces = (EVERY_OTHER,)
     usual_files = (
         *("/etc/containerd/config.toml", "/etc/containerd/conf.d/*"),
         "/var/lib/rancher/*/agent/etc/containerd/config*.toml*",

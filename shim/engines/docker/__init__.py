@@ -22,7 +22,7 @@ from shim.base.findings import CdiError, Finding
 from shim.engines import in_use, launcher, running, runtime_programs, spec_dirs
 from shim.engines.contract import Engine
 from shim.engines.docker import api, checks, command_line, daemon_json, stored
-from shim.engines.model import Edit, Location, Put, Registry
+from shim.engines.model import Edit, KnownContainer, Location, Put, Registry
 from shim.engines.texts import json_edit
 from shim.engines.texts.editing import decoded
 from shim.engines.texts.values import texts
@@ -30,7 +30,6 @@ from shim.engines.texts.values import texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from shim.engines import lookup
     from shim.engines.model import NewRuntime, Runtime
     from shim.engines.running import Container
     from shim.engines.texts.values import Keys
@@ -191,7 +190,7 @@ class Docker(Engine):
         """The containers whose shims are in docker's namespace of containerd."""
         return running.of_shims(host, lambda namespace: namespace == "moby")
 
-    def stored_containers(self, host: Host) -> Iterator[lookup.Container]:
+    def stored_containers(self, host: Host) -> Iterator[KnownContainer]:
         """Those below the data root. See `Engine`."""
         root = ""
         try:

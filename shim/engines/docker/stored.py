@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shim.engines import lookup
+from shim.engines.model import KnownContainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 ROOT = "/var/lib/docker"
 
 
-def containers(host: Host, engine: str, root: str) -> Iterator[lookup.Container]:
+def containers(host: Host, engine: str, root: str) -> Iterator[KnownContainer]:
     """The containers below docker's data root.
 
     Arguments:
@@ -29,4 +30,4 @@ def containers(host: Host, engine: str, root: str) -> Iterator[lookup.Container]
         kept = lookup.document(host, file)
         state = kept.get("State")
         error = str(state.get("Error") or "") if isinstance(state, dict) else ""
-        yield lookup.Container(engine, str(kept.get("ID", "")), str(kept.get("Name", "")).lstrip("/"), error=error)
+        yield KnownContainer(engine, str(kept.get("ID", "")), str(kept.get("Name", "")).lstrip("/"), error=error)

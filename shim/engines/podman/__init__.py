@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from shim.base.findings import CdiError, Finding
 from shim.engines import in_use, launcher, oci_hooks, running, runtime_programs, sources, spec_dirs, toml_layers
 from shim.engines.contract import Engine
-from shim.engines.model import Edit, Location, Put, Registry, Runtime
+from shim.engines.model import Edit, KnownContainer, Location, Put, Registry, Runtime
 from shim.engines.podman import checks, containers_conf, programs, stored
 from shim.engines.podman.containers_conf import MAPS, RUNTIMES, SETTINGS, built_in_lists, is_at_least, items
 from shim.engines.texts.editing import apply
@@ -36,7 +36,6 @@ from shim.host.podman_programs import TAKES_NO_IMAGE_ANNOTATIONS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shim.engines import lookup
     from shim.engines.model import NewRuntime
     from shim.engines.running import Container
     from shim.engines.texts.values import Keys, Table, Value
@@ -223,7 +222,7 @@ class Podman(Engine):
         """The containers whose conmon was started by podman."""
         return running.of_conmon(host, "libpod")
 
-    def stored_containers(self, host: Host) -> Iterator[lookup.Container]:
+    def stored_containers(self, host: Host) -> Iterator[KnownContainer]:
         """Those of its storage. See `Engine`."""
         return stored.containers(host, self.name)
 

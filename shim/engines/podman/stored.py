@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.paths import parent
 from shim.engines import lookup
+from shim.engines.model import KnownContainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ _ROOT = "/var/lib/containers/storage"
 _OF_USERS = ".local/share/containers/storage"
 
 
-def containers(host: Host, engine: str) -> Iterator[lookup.Container]:
+def containers(host: Host, engine: str) -> Iterator[KnownContainer]:
     """The containers of root's storage, and of the storage of this user.
 
     Arguments:
@@ -34,4 +35,4 @@ def containers(host: Host, engine: str) -> Iterator[lookup.Container]:
                     bundle = f"{parent(file)}/{entry['id']}/userdata"
                     config = lookup.document(host, f"{bundle}/config.json")
                     name = str(next(iter(entry.get("names") or ()), ""))
-                    yield lookup.Container(engine, entry["id"], name, bundle if config else "", config=config)
+                    yield KnownContainer(engine, entry["id"], name, bundle if config else "", config=config)
