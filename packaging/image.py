@@ -89,7 +89,7 @@ def write_texts(image: Path) -> None:
         "zsh": "share/zsh/site-functions/_shim",
         "fish": "share/fish/vendor_completions.d/shim.fish",
     }
-    texts = {"share/man/man1/shim.1": manual.page(shim.cli.shim, shim.__version__)}
+    texts = {f"share/man/man1/{name}": text for name, text in manual.pages(shim.cli.shim, shim.__version__).items()}
     for shell, path in files.items():
         texts[path] = shim.cli.completion.source(shim.cli.shim, shell)
     for name in DOCUMENTS:

@@ -1,4 +1,7 @@
-"""The manual page, from the help texts of the commands: written once, shown by `shim help` and by `man shim`."""
+"""The manual pages, from the help texts of the commands: shown by `shim help`, `man shim`, `man shim-cdi`.
+
+The page shim(1) has what holds for all commands, and their list; each noun has a page of its own, with all its verbs.
+"""
 
 from __future__ import annotations
 
@@ -103,9 +106,43 @@ def _commands(context: click.Context, command: click.Command) -> Iterator[str]:
                 yield from _commands(click.Context(below, info_name=name, parent=context), below)
 
 
-def page(command: click.Command, version: str) -> str:
-    """The manual page of a command with all its subcommands."""
+def _head(name: str, summary: str, version: str) -> str:
+    """Title and name of a page; NAME is what `man -k` and `apropos` read."""
+    title = f'.TH {_roff(name.upper())} 1 "" "shim {version}"'
+    return f"{title}\n.SH NAME\n{_roff(name)} \\- {_roff(summary)}"
+
+
+def _summary(command: click.Command) -> str:
+    return (command.help or "").partition("\n\n")[0].replace("\n", " ").rstrip(".")
+
+
+def pages(command: click.Group, version: str) -> dict[str, str]:
+    """The manual pages of a command and of each of its nouns.
+
+    Args:
+        command: The group of all commands.
+        version: That of shim, in the footer of each page.
+
+    Returns:
+        Name of the file in man1 -> text in roff's macros man(7). Hidden commands have no page.
+    """
     context = click.Context(command, info_name="shim", **command.context_settings)
-    summary = (command.help or "").partition("\n")[0].rstrip(".")
-    head = [f'.TH SHIM 1 "" "shim {version}"', ".SH NAME", f"shim \\- {_roff(summary)}", ".SH COMMANDS"]
-    return "\n".join([*head, *_commands(context, command)]) + _TAIL
+    usage = " ".join(command.collect_usage_pieces(context))
+    nouns = {name: noun for name in command.list_commands(context) if (noun := command.get_command(context, name))}
+    nouns = {name: noun for name, noun in nouns.items() if not noun.hidden}
+    listed = [f".TP\n.BR shim\\-{_roff(name)} (1)\n{_roff(_summary(noun))}." for name, noun in nouns.items()]
+    main = [
+        _head("shim", _summary(command), version),
+        f".SH SYNOPSIS\n.B shim\n{_roff(usage)}\n.SH DESCRIPTION",
+        *_paragraphs((command.help or "").strip()),
+        ".SH OPTIONS",
+        *_options(context, command),
+        ".SH COMMANDS",
+        *listed,
+    ]
+    texts = {"shim.1": "\n".join(main) + _TAIL}
+    for name, noun in nouns.items():
+        below = click.Context(noun, info_name=name, parent=context)
+        body = [_head(f"shim-{name}", _summary(noun), version), ".SH COMMANDS", *_commands(below, noun)]
+        texts[f"shim-{name}.1"] = "\n".join(body) + "\n.SH SEE ALSO\n.BR shim (1)\n"
+    return texts
