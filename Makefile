@@ -67,7 +67,7 @@ uninstall: ## remove what `make install` put there, unless an engine is configur
 dist: need-build $(VENV)/builder ## source archive of the last commit and the wheel made from it, in dist/
 	@rm -f dist/*.whl dist/*.tar.gz
 	test -z "$$(git status --porcelain)" || echo "changes that are not committed are left out"
-	export PATH="$(abspath $(BIN)):$$PATH"
+	export PATH="$(abspath $(BIN)):$$PATH" SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 	$(BIN)/python3 -c 'import mesonpy; mesonpy.build_sdist("dist")' >/dev/null
 	$(PIP) wheel --no-build-isolation --no-deps -w dist dist/*.tar.gz
 	ls dist/*
