@@ -72,6 +72,10 @@ dist: need-build $(VENV)/builder ## source archive of the last commit and the wh
 	$(PIP) wheel --no-build-isolation --no-deps -w dist dist/*.tar.gz
 	ls dist/*
 
+release: dist build/image $(VENV)/installed ## all files of a release in dist/: archives, bill of materials, conformance archive with our results, checksums
+	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
+	$(BIN)/python3 packaging/release.py build/image $(BIN)/python3 dist
+
 deb: need-build build/image ## Debian package in dist/
 	@$(PYTHON) -S -B packaging/deb.py build/image dist
 
@@ -113,7 +117,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall dist deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
+.PHONY: help run test install uninstall dist release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 
@@ -150,7 +154,7 @@ build/wheel: $(VENV)/builder $(SOURCES)
 
 DOCUMENTS := $(addprefix docs/,configuration.md create.md deviations.md engines.md findings.md quickstart.md rules.md) $(wildcard packaging/rules.d/*.toml)
 
-build/image: build/wheel $(DOCUMENTS) packaging/image.py packaging/manual.py packaging/logrotate packaging/lock.txt
+build/image: build/wheel $(DOCUMENTS) packaging/image.py packaging/manual.py packaging/sbom.py $(wildcard packaging/licenses/*) packaging/logrotate packaging/lock.txt
 	@echo "making the image of an installation"
 	$(BIN)/python3 -B packaging/image.py build/wheel/*.whl $@
 

@@ -81,6 +81,7 @@ def write_texts(image: Path) -> None:
     # late: found in the image only
     sys.path.insert(0, str(image / "modules"))
     import manual
+    import sbom
 
     import shim.cli
 
@@ -94,6 +95,9 @@ def write_texts(image: Path) -> None:
         texts[path] = shim.cli.completion.source(shim.cli.shim, shell)
     for name in DOCUMENTS:
         texts[f"share/doc/cdi-shim/{name}.md"] = (HERE.parent / f"docs/{name}.md").read_text(encoding="utf-8")
+    texts["share/doc/cdi-shim/sbom.cdx.json"] = json.dumps(sbom.document(image), indent=2) + "\n"
+    for name, text in sbom.licences(image).items():
+        texts[f"share/doc/cdi-shim/licenses/{name}"] = text
     for rule in sorted((HERE / "rules.d").glob("*.toml")):
         texts[f"share/doc/cdi-shim/rules.d/{rule.name}"] = rule.read_text(encoding="utf-8")
     for source in sorted((HERE / "systemd").iterdir()):

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 from engines.harness.sandbox import Sandbox
-from install.machine import IMAGE, Machine, load_installer, make
+from install.machine import IMAGE, Machine, load, make
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,7 +29,7 @@ def image() -> Path:
 
 @pytest.fixture(scope="session")
 def installer() -> ModuleType:
-    return load_installer()
+    return load("install")
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,13 +26,18 @@ IMAGE = TOP / "build/image"
 RUNTIME = '#!/bin/sh\necho "reached: $*"\n'
 
 
-def load_installer() -> ModuleType:
-    """packaging/install.py as a module, for tests of its single steps."""
-    spec = importlib.util.spec_from_file_location("shim_installer", TOP / "packaging/install.py")
+def load(name: str) -> ModuleType:
+    """A module of packaging/, for tests of its single steps; it may import others that lie beside it."""
+    directory = str(TOP / "packaging")
+    spec = importlib.util.spec_from_file_location(f"packaging_{name}", f"{directory}/{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, directory)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(directory)
     return module
 
 

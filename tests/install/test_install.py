@@ -25,6 +25,12 @@ pytestmark = pytest.mark.engine
 
 NOUNS = commands.list_commands(click.Context(commands))
 
+# What an installation brings besides shim; tomli only for Python 3.10
+BUNDLED = (
+    *("cffi", "click", "markdown-it-py", "mdurl", "musl", "nvidia-ml-py", "pycparser", "pygments", "pyroute2"),
+    *("python-prctl", "pyyaml", "rich", "cdi-shim"),
+)
+
 # What lies outside the private directory, with its mode or target
 OUTSIDE = {
     "etc/logrotate.d/shim": "644",
@@ -54,6 +60,8 @@ OUTSIDE = {
             "troubleshooting",
         )
     },
+    "usr/local/share/doc/cdi-shim/sbom.cdx.json": "644",
+    **{f"usr/local/share/doc/cdi-shim/licenses/{name}.txt": "644" for name in BUNDLED},
     **{
         f"usr/local/share/doc/cdi-shim/rules.d/{name}.toml": "644"
         for name in ("fpga-opae", "fpga-xrt", "kvm", "npu-accel", "tpm", "usb-serial", "v4l2", "vfio")
