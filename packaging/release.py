@@ -23,6 +23,7 @@ import sbom
 HERE = Path(__file__).resolve().parent
 VECTORS = HERE.parent / "tests/conformance/vectors"
 FAMILIES = ("annotations", "cache", "inject", "names", "specs", "version")  # those of the specification itself
+EXPLAINED = {"inject-cgroup-017", "specs-type-290"}  # of which the reference has no doubt: docs/deviations.md
 PROGRAMS = ("run.py", "shim_injector.py")
 
 
@@ -63,7 +64,8 @@ def conformance(directory: Path, python: str, version: str, families: tuple[str,
     asked = [word for family in families for word in ("--family", family)]
     command: list[str | Path] = [python, top / "run.py", "-v", *asked, "--", python, top / "shim_injector.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1) or " equal" not in done.stdout:
+    differing = {line.split(":")[0].strip() for line in done.stdout.splitlines() if ": differs: " in line}
+    if done.returncode not in (0, 1) or " equal" not in done.stdout or differing - EXPLAINED:
         sys.exit(f"{top}/run.py: status {done.returncode}\n{done.stdout}{done.stderr}")
     (top / "results" / f"cdi-shim-{version}.txt").write_text(done.stdout, encoding="utf-8")
     return top

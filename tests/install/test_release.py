@@ -121,6 +121,12 @@ def test_a_program_with_wrong_answers_does_not_pass(unpacked: Path, program: str
     assert outcome in done.stdout.splitlines()[-1]
 
 
+def test_the_command_may_be_relative_paths(unpacked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make release` names the Python of its environment so."""
+    monkeypatch.chdir(Path(sys.executable).parent)
+    assert run(unpacked, "./python3", os.path.relpath(unpacked / "shim_injector.py")).returncode == 0
+
+
 def test_an_injector_that_leaves_config_json_as_it_is_does_not_pass(unpacked: Path) -> None:
     program = "import json, sys; json.dump({'config': json.load(sys.stdin)['input']['config']}, sys.stdout)"
     done = run(unpacked, sys.executable, "-c", program, family="inject")
