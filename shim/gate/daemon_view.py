@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shim.gate import upstream
+from shim.host.sockets import connect, peer
 
 PODMAN = "podman answers there, which has CDI names in other fields: a start could not be judged"
 _MOST_LINKS = 40
@@ -80,8 +81,8 @@ class View:
 
     def root(self) -> str:
         """The daemon's root directory; "" for this process's own, where systemd listens and no daemon runs."""
-        with upstream.connect(self._socket) as connection:
-            pid, _, _ = upstream.peer(connection)
+        with connect(self._socket) as connection:
+            pid, _, _ = peer(connection)
         if pid <= 1:
             try:
                 with open(self._pid_file, encoding="ascii") as file:

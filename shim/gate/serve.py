@@ -15,12 +15,14 @@ from typing import NoReturn
 
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason
-from shim.gate import daemon_view, policy_file, privileges, upstream
+from shim.gate import daemon_view, policy_file, upstream
 from shim.gate.grants import GrantsFile
 from shim.gate.journal import Journal
 from shim.gate.metrics import Metrics
-from shim.gate.server import Server, inherited, listen
+from shim.gate.server import Server
 from shim.gate.session import Gate
+from shim.host import privileges
+from shim.host.sockets import inherited, listen
 
 _LOG_MODE = 0o640
 
@@ -100,12 +102,26 @@ def prepare(settings: Settings) -> Server:
     _check_engine(settings.upstream)
     listener, counters = _sockets(settings)
     journal = Journal(_open_log(settings.log), settings.subject)
-    privileges.drop(f"gate-{settings.subject}")
+    drop_privileges(settings.subject)
     view = daemon_view.View(settings.upstream, settings.pid_file)
     grants = GrantsFile(settings.grants, settings.subject)
     gate = Gate(policy, grants, settings.upstream, view.realpath, journal, Metrics(settings.subject))
     journal.event("start", upstream=settings.upstream, builder=policy.builder)
     return Server(gate, listener, counters)
+
+
+def drop_privileges(subject: str) -> None:
+    """Keep what opens /proc/PID/root of the daemon, and what follows links in directories of users.
+
+    Arguments:
+        subject: names the process.
+
+    Raises CdiError: GATE_PRIVILEGE.
+    """
+    try:
+        privileges.drop(f"gate-{subject}", ("SYS_PTRACE", "DAC_READ_SEARCH"))
+    except OSError as error:
+        raise CdiError([Finding("GATE_PRIVILEGE", f"privileges cannot be dropped: {reason(error)}")]) from None
 
 
 def _check_engine(path: str) -> None:

@@ -14,11 +14,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from shim.gate import metrics, upstream
-from shim.gate.connection import ClosedError, Reader
+from shim.base import prometheus
 from shim.gate.journal import Peer
 from shim.gate.judge.messages import Denied
 from shim.gate.session import Gate, Session, refused_bytes
+from shim.host.sockets import peer
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS = 512
 _STACK = 512 << 10
 _GRACE = 10.0  # seconds for streams after SIGTERM
-_SCRAPE = 5.0
 _REFUSED = 1.0  # seconds for a connection beyond the limit
 _REQUEST = 65536
-_BACKLOG = 128
 
 
 class Server:
@@ -110,7 +108,7 @@ class Server:
             self._gate.metrics.add("refused")
             threading.Thread(target=self._refuse, args=(connection,), daemon=True).start()
             return
-        session = Session(self._gate, connection, Peer(*upstream.peer(connection)))
+        session = Session(self._gate, connection, Peer(*peer(connection)))
         with self._lock:
             self._sessions.add(session)
         self._gate.metrics.add("connections")
@@ -143,57 +141,8 @@ class Server:
         threading.Thread(target=self._scrape, args=(connection,), daemon=True).start()
 
     def _scrape(self, connection: socket.socket) -> None:
-        """Answer any request with the metrics."""
-        with connection:
-            try:
-                connection.settimeout(_SCRAPE)
-                Reader(connection).head(_SCRAPE)
-                readable = self._gate.grants.names() is not None
-                text = self._gate.metrics.text(grants_readable=readable).encode("utf-8")
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: {metrics.CONTENT_TYPE}\r\nContent-Length: {len(text)}\r\n"
-                connection.sendall(f"{head}Connection: close\r\n\r\n".encode("ascii") + text)
-            except (OSError, ClosedError, Denied):
-                return  # the client is gone, or sends no request
-
-
-def listen(path: str, mode: int = 0o660, group: int = -1) -> socket.socket:
-    """A socket that listens at a path; a socket that nothing listens on is replaced.
-
-    Arguments:
-        path: of the socket.
-        mode: of the socket.
-        group: that owns it, -1: the process's.
-
-    Raises OSError: for example EADDRINUSE where something listens.
-    """
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        try:
-            upstream.connect(path).close()
-        except ConnectionRefusedError:
-            os.unlink(path)
-        except FileNotFoundError:
-            pass
-        before = os.umask(0o777 & ~mode)
-        try:
-            listener.bind(path)
-        finally:
-            os.umask(before)
-        if group != -1:
-            os.chown(path, -1, group)
-        listener.listen(_BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener
-
-
-def inherited() -> list[socket.socket]:
-    """The sockets that systemd hands over (sd_listen_fds(3))."""
-    if os.environ.get("LISTEN_PID") != str(os.getpid()):
-        return []
-    count = int(os.environ.get("LISTEN_FDS", "0"))
-    return [socket.socket(fileno=descriptor) for descriptor in range(3, 3 + count)]
+        readable = self._gate.grants.names() is not None
+        prometheus.answer(connection, self._gate.metrics.text(grants_readable=readable))
 
 
 def _shut(connection: socket.socket) -> None:

@@ -13,6 +13,7 @@ from shim.gate import head, relay, upstream
 from shim.gate.connection import ClosedError, Reader
 from shim.gate.judge import Decision, Denied, Request, admit, decide
 from shim.gate.judge.decision import refusal
+from shim.host.sockets import connect
 
 if TYPE_CHECKING:
     from shim.gate.grants import GrantsFile
@@ -106,7 +107,7 @@ class Session:
             if not decision.is_allowed:
                 return self._refuse(decision, request, request.body)
             self._note(decision, request, request.body)
-            connection = upstream.connect(gate.upstream)
+            connection = connect(gate.upstream)
         except OSError as error:
             gate.metrics.add("unanswered")
             unreachable = Denied("upstream-unreachable", what=error.strerror or str(error))

@@ -6,35 +6,14 @@ Source: Docker Engine API, ContainerInspect and SystemInfo.
 from __future__ import annotations
 
 import json
-import socket
-import struct
 from typing import Any
 from urllib.parse import quote
 
 from shim.gate.connection import ClosedError, Reader
+from shim.host.sockets import connect
 
-_CONNECT = 5.0  # seconds
-_ANSWER = 30.0
+_ANSWER = 30.0  # seconds
 _LARGEST = 16 << 20
-
-
-def connect(path: str) -> socket.socket:
-    """A connection to the daemon. Raises OSError."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.settimeout(_CONNECT)
-        connection.connect(path)
-        connection.settimeout(None)
-    except OSError:
-        connection.close()
-        raise
-    return connection
-
-
-def peer(connection: socket.socket) -> tuple[int, int, int]:
-    """Process, user and group at the other end of a connection (SO_PEERCRED of unix(7))."""
-    pid, uid, gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return pid, uid, gid
 
 
 def container(path: str, name: str) -> dict[str, Any] | None:

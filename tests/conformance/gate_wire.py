@@ -17,8 +17,9 @@ from shim.gate.grants import GrantsFile
 from shim.gate.journal import Journal
 from shim.gate.judge import Policy
 from shim.gate.metrics import Metrics
-from shim.gate.server import Server, listen
+from shim.gate.server import Server
 from shim.gate.session import Gate
+from shim.host.sockets import listen
 
 SECONDS = 20
 Serve = Callable[["Received", socket.socket], None]

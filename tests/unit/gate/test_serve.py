@@ -19,6 +19,7 @@ from conformance.gate_wire import Daemon, Received, read_answer, running
 
 from shim.gate import server
 from shim.gate.connection import Reader
+from shim.host.sockets import listen
 
 SHIM = str(Path(sys.executable).parent / "shim")
 GET = b"GET /_ping HTTP/1.1\r\nHost: d\r\n\r\n"
@@ -49,7 +50,7 @@ def ask(path: str, raw: bytes) -> tuple[int, dict[str, str], bytes]:
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    listener = server.listen(f"{tmp_path}/upstream")
+    listener = listen(f"{tmp_path}/upstream")
     daemon = Daemon(listener)
     threading.Thread(target=daemon.run, daemon=True).start()
     yield daemon
@@ -105,7 +106,7 @@ def test_it_keeps_two_capabilities_and_gains_none(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("daemon")
 def test_a_socket_of_systemd_is_served(tmp_path: Path) -> None:
-    listener = server.listen(f"{tmp_path}/gate")
+    listener = listen(f"{tmp_path}/gate")
     words = [SHIM, "gate", "serve", "--subject=repo-a", f"--upstream={tmp_path}/upstream", f"--log={tmp_path}/log"]
     code = (
         "import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1');"
@@ -121,9 +122,9 @@ def test_a_socket_of_systemd_is_served(tmp_path: Path) -> None:
 
 def test_a_stale_socket_is_replaced_and_a_living_gate_is_not(tmp_path: Path) -> None:
     path = f"{tmp_path}/gate"
-    server.listen(path).close()
-    with server.listen(path), pytest.raises(OSError, match="Address already in use"):
-        server.listen(path)
+    listen(path).close()
+    with listen(path), pytest.raises(OSError, match="Address already in use"):
+        listen(path)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_it_does_not_start_with(options: list[str], text: str, tmp_path: Path) -
 def test_it_does_not_start_in_front_of_podman(tmp_path: Path) -> None:
     """Which has CDI names in other fields: a container whose grant was revoked could be started again."""
     answer = json.dumps({"Components": [{"Name": "Podman Engine"}], "Version": "4.3.1"})
-    listener = server.listen(f"{tmp_path}/upstream")
+    listener = listen(f"{tmp_path}/upstream")
 
     def run() -> None:
         connection, _ = listener.accept()
@@ -168,14 +169,14 @@ def test_it_serves_nobody_with_privileges_that_it_should_have_dropped(monkeypatc
     import prctl
 
     from shim.base.findings import CdiError
-    from shim.gate import privileges
+    from shim.gate import serve
 
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(prctl, "set_name", refuse)
     with pytest.raises(CdiError) as caught:
-        privileges.drop("gate")
+        serve.drop_privileges("repo-a")
     assert caught.value.findings[0].id == "GATE_PRIVILEGE"
 
 
