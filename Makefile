@@ -138,10 +138,9 @@ $(VENV)/tools: $(VENV)/builder
 	@$(PIP) install --group test
 	touch $@
 
-# A link to what the wheel is built from, for this Python: made once, and before the build looks at the times of directories
+# A link to what the wheel is built from: made once, and before the build looks at the times of directories
 in-place: $(VENV)/builder
-	@suffix=$$($(BIN)/python3 -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-	core=../../build/meson/native/_core$$suffix
+	@core=../../build/meson/native/_core.abi3.so
 	test "$$(readlink shim/hooks/_core.abi3.so)" = "$$core" || ln -sfn "$$core" shim/hooks/_core.abi3.so
 
 # One wheel for everything: the tests' environment, the installation and the Debian package.

@@ -12,11 +12,13 @@
 #include "execute.h"
 #include "report.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define KEEP "SHIM_KEEP_"
@@ -115,13 +117,40 @@ static bool find_installed(const char *prefix)
     return true;
 }
 
+/*
+ * Finds the modules in a virtual environment: of its directories lib/python3.N those of the highest N that has them.
+ * The launcher is the same for every Python. An environment that was moved to a newer Python has two such directories.
+ */
+static void find_modules(const char *prefix)
+{
+    static const char beginning[] = "python3.";
+    char library[PATH_MAX + 8], program[PATH_MAX + 96];
+    long highest = -1;
+    snprintf(library, sizeof library, "%s/lib", prefix);
+    snprintf(modules, sizeof modules, "%s/python3/site-packages", library); /* for a message, where there are none */
+    DIR *dir = opendir(library);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (strncmp(entry->d_name, beginning, sizeof beginning - 1) != 0)
+            continue;
+        char *end;
+        long minor = strtol(entry->d_name + sizeof beginning - 1, &end, 10);
+        snprintf(program, sizeof program, "%s/python3.%ld/site-packages/shim/__main__.py", library, minor);
+        if (*end || minor <= highest || access(program, F_OK))
+            continue;
+        highest = minor;
+        snprintf(modules, sizeof modules, "%s/python3.%ld/site-packages", library, minor);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 /* Finds them in the virtual environment into which pip installed the launcher. */
 static void find_in_venv(const char *prefix)
 {
     snprintf(reinstall, sizeof reinstall, "python3 -m venv %s && %s/bin/pip install --force-reinstall cdi-shim", prefix,
              prefix);
     snprintf(interpreter, sizeof interpreter, "%s/bin/python3", prefix);
-    snprintf(modules, sizeof modules, "%s/" SITE_PACKAGES, prefix);
+    find_modules(prefix);
 }
 
 /*

@@ -9,6 +9,7 @@ for a create, in the runtime's --log file.
 """
 
 import posix
+import sys
 import time
 
 TYPE_CHECKING = False
@@ -56,7 +57,8 @@ def tell(call: list[str], error: Exception) -> None:
     if isinstance(error, OSError):  # engines turn the usual words into exit statuses, see shim.base.paths
         text = f"{error.filename or ''} (errno {error.errno})".lstrip()
     cause = _plain(f"{name}{text}{_position(error)}")
-    message = f"shim: SHIM_BROKEN: its modules cannot be loaded: {cause} (install shim again)"
+    how = "" if sys.hexversion >= 0x030A0000 else " with Python 3.10 or later"
+    message = f"shim: SHIM_BROKEN: its modules cannot be loaded: {cause} (install shim again{how})"
     log = given.get("log", "/dev/stderr")
     if log != "/dev/stderr":
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

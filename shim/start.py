@@ -9,6 +9,9 @@ import sys
 
 from shim.base.execute import let_interrupts_through
 
+if sys.hexversion < 0x030A0000:  # some modules can be loaded by an older Python, and fail later with a riddle
+    raise ImportError(f"Python {sys.version.split()[0]} is too old, {sys.executable} must be 3.10 or later")
+
 # Part -> its module; for all others the command line
 PARTS = {
     "create": "shim.create",

@@ -163,7 +163,7 @@ C_FILES = sorted((*(TOP / "native").glob("*.c"), *(TOP / "hooks").glob("*.c")))
 def calls(sources: list[Path], directory: Path) -> Graph:
     """C file -> the files whose functions and variables it uses, by the symbols of the objects."""
     include = [f"-I{TOP / 'native'}", f"-I{TOP / 'hooks'}"]
-    definitions = ['-DSHIM_VERSION=""', '-DSITE_PACKAGES=""']
+    definitions = ['-DSHIM_VERSION=""']
     subprocess.run(["cc", "-std=gnu11", "-O0", *include, *definitions, "-c", *sources], cwd=directory, check=True)
     defined: dict[str, str] = {}
     used: Graph = {}

@@ -102,7 +102,7 @@ def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
         interpreter, modules = (*lines, "", "")[:2]
     elif (directory_of_it / "python3").exists():  # a virtual environment
         interpreter = _of_machine(host, str(directory_of_it / "python3"))
-        modules = _of_machine(host, str(next(iter(directory_of_it.parent.glob("lib/python3*/site-packages")), "")))
+        modules = _of_machine(host, _modules_of(directory_of_it.parent))
     else:
         return  # a script or another wrapper: the program that it starts cannot be determined
     yield "the interpreter", interpreter
@@ -110,6 +110,13 @@ def _parts(host: Host, path: str) -> Iterator[tuple[str, str]]:
     for directory, directories, names in os.walk(host.real(modules)):
         for name in (*directories, *names):
             yield "a module", _of_machine(host, f"{directory}/{name}")
+
+
+def _modules_of(environment: Path) -> str:
+    """The directory of the modules in a virtual environment, of the newest Python that has them; "" without any."""
+    programs = environment.glob("lib/python3.*/site-packages/shim/__main__.py")
+    found = {int(minor): path.parent.parent for path in programs if (minor := path.parts[-4][8:]).isdecimal()}
+    return str(found[max(found)]) if found else ""
 
 
 def _of_machine(host: Host, real: str) -> str:

@@ -17,7 +17,7 @@ if [ ${#targets[@]} = 0 ]; then
 fi
 
 top=$PWD
-build=("$(tests/fuzz/clang.sh)" -std=gnu11 -g -O1 -fno-sanitize-recover=all -Wall -Wextra -Wshadow -Wvla -Werror '-DSHIM_VERSION="fuzz"' '-DSITE_PACKAGES="fuzz"' "-I$top/native" "-I$top/hooks")
+build=("$(tests/fuzz/clang.sh)" -std=gnu11 -g -O1 -fno-sanitize-recover=all -Wall -Wextra -Wshadow -Wvla -Werror '-DSHIM_VERSION="fuzz"' "-I$top/native" "-I$top/hooks")
 core=build/fuzz/core
 
 compile_core() {

@@ -53,6 +53,7 @@ class Scene:
         copy_package(directory, "__pycache__", "engines", "cli")
         (directory / "cdi").mkdir()
         (directory / "cdi/gpu.json").write_text(json.dumps(SPEC))
+        self.options: list[str] = []  # options of Python
         self.settings = directory / "config.toml"
         text = f'[cdi]\nspec-dirs = ["{directory}/cdi"]\nannotation-prefixes = ["cdi.k8s.io/", "my.example/"]\n'
         self.settings.write_text(f'log.file = ""\n{text}')
@@ -66,7 +67,18 @@ class Scene:
         said = ["low=/bin/sh", "name=shim", "self=/x/shim", f"verb={verb}", f"bundle={self.config.parent}"]
         said += [f"log={self.log}", "id=x", "key=0123456789abcdef", *words]
         low = ["sh", "-c", 'echo "reached $0 $LD_X"', "argument"]
-        command = [sys.executable, "-I", "-S", "-B", str(self.tree / "__main__.py"), "create", *said, "--", *low]
+        command = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-B",
+            *self.options,
+            str(self.tree / "__main__.py"),
+            "create",
+            *said,
+            "--",
+            *low,
+        ]
         environment = {**os.environ, "SHIM_CONFIG": str(self.settings), "SHIM_KEEP_LD_X": "kept", **variables}
         return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
@@ -156,6 +168,19 @@ def test_a_refusal_names_what_is_damaged_and_the_remedy(scene: Scene) -> None:
     assert "rules.py, line 1" in done.stderr
     assert done.stderr.endswith(" (install shim again)\n")
     assert scene.log.read_text().count("\n") == 1
+
+
+def test_a_python_that_is_too_old_is_named_and_stops_only_who_asks(scene: Scene) -> None:
+    (scene.tree / "hot").unlink()  # it is of the Python that built it
+    code = "import runpy, sys; sys.hexversion = 0x030902F0; del sys.argv[0]; runpy.run_path(sys.argv[0])"
+    scene.options = ["-c", code]
+    scene.write({"annotations": {"cdi.k8s.io/x": "acme.example/gpu=0"}})
+    done = scene.call("create")
+    assert f" is too old, {sys.executable} must be 3.10 or later" in done.stderr
+    assert done.stderr.endswith(" (install shim again with Python 3.10 or later)\n")
+    scene.log.unlink()
+    scene.goes_on("create", "asks=0")
+    scene.goes_on("exec", "process=/nowhere")
 
 
 def test_a_request_that_is_known_is_refused_although_the_launcher_saw_none(scene: Scene) -> None:

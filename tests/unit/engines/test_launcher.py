@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,20 @@ def test_the_interpreter_counts(shim_path: Path, tmp_path: Path) -> None:
     python.write_text("")
     launch = shim_path.parent.parent / "lib/shim/launch"
     launch.write_text(launch.read_text().replace("/usr/bin/python3", str(python)))
+    assert _ids(Host(), shim_path) == ["LAUNCHER_UNTRUSTED"]
+
+
+def test_in_a_virtual_environment_the_modules_of_its_newest_python_count(shim_path: Path) -> None:
+    top = shim_path.parent.parent
+    shutil.rmtree(top / "lib/shim")
+    (top / "bin/python3").symlink_to("/usr/bin/python3")
+    for name in ("python3.9", "python3.10"):
+        (top / f"lib/{name}/site-packages/shim").mkdir(parents=True)
+        (top / f"lib/{name}/site-packages/shim/__main__.py").write_text("")
+    (top / "lib/python3.11/site-packages").mkdir(parents=True)
+    (top / "lib/python3.9/site-packages").chmod(0o777)
+    assert _ids(Host(), shim_path) == []
+    (top / "lib/python3.10/site-packages/shim/__main__.py").chmod(0o666)
     assert _ids(Host(), shim_path) == ["LAUNCHER_UNTRUSTED"]
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
@@ -942,6 +943,25 @@ def test_in_a_venv_the_interpreter_lies_beside_the_launcher(world: World, launch
     seen = Seen.read(python)
     assert seen
     assert seen.argv[4] == os.fsencode(library / "shim/__main__.py")
+
+
+def test_in_a_venv_the_modules_are_those_of_the_newest_python_that_has_them(world: World, launch: Path) -> None:
+    """The launcher of a wheel is the same for every Python, and `python3 -m venv --upgrade` leaves the old modules."""
+    launch.unlink()
+    for directory in world.root.glob("lib/python*"):
+        shutil.rmtree(directory)
+    python = world.add_program("bin/python3")
+    (world.root / "lib/python3.100/site-packages/pip").mkdir(parents=True)  # upgraded, shim not yet installed again
+    for name in ("python3.9", "python3.10", "python3.13", "python3.13t", "python3"):
+        (world.root / f"lib/{name}/site-packages/shim").mkdir(parents=True)
+        (world.root / f"lib/{name}/site-packages/shim/__main__.py").write_text("\n# end\n")
+    for gone, name in (("", "python3.13"), ("python3.13", "python3.10"), ("python3.10", "python3.9")):
+        if gone:
+            shutil.rmtree(world.root / "lib" / gone)
+        assert world.call("run", "--device", "a/b=c", "x").status == 0
+        seen = Seen.read(python)
+        assert seen
+        assert seen.argv[4] == os.fsencode(world.root / f"lib/{name}/site-packages/shim/__main__.py")
 
 
 def test_what_is_said_stays_on_one_line(world: World, launch: Path) -> None:
