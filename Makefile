@@ -82,7 +82,7 @@ deb: need-build build/image ## Debian package in dist/
 lock: $(VENV)/builder ## renew the exact versions and hashes of the run-time dependencies in packaging/lock.txt
 	@$(PIP) install --group lock
 	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
-		pyproject.toml -o packaging/lock.txt
+		--all-extras pyproject.toml -o packaging/lock.txt
 
 dev: in-place $(VENV)/tools $(VENV)/installed ## build the C core in place (`import shim` works in the tree), and install the tree anew into .venv, in seconds
 
@@ -162,7 +162,7 @@ build/image: build/wheel $(DOCUMENTS) packaging/image.py packaging/manual.py pac
 $(VENV)/installed: build/wheel
 	@echo "installing into $(VENV)"
 	$(BIN)/python3 -c 'import click, rich, yaml, cffi, prctl, pynvml, pyroute2' 2>/dev/null ||
-		$(PIP) install --no-build-isolation --root-user-action=ignore build/wheel/*.whl
+		$(PIP) install --no-build-isolation --root-user-action=ignore "$$(echo build/wheel/*.whl)[privileges]"
 	$(PIP) install --force-reinstall --no-deps --root-user-action=ignore build/wheel/*.whl
 	rm -rf tests/.mypy_cache  # mypy does not notice that an installed package has a module more
 	touch $@
@@ -181,6 +181,6 @@ $(OTHER_VENV)/installed: $(OTHER_VENV)/tools $(SOURCES)
 	@export PATH="$(abspath $(OTHER_VENV)/bin):$$PATH"
 	rm -rf $(OTHER_VENV)/wheel
 	pip -q wheel --no-build-isolation --no-deps -Cbuild-dir=$(OTHER_VENV)/meson -w $(OTHER_VENV)/wheel .
-	pip -q install --no-build-isolation --root-user-action=ignore $(OTHER_VENV)/wheel/*.whl
+	pip -q install --no-build-isolation --root-user-action=ignore "$$(echo $(OTHER_VENV)/wheel/*.whl)[privileges]"
 	pip -q install --force-reinstall --no-deps --root-user-action=ignore $(OTHER_VENV)/wheel/*.whl
 	touch $@

@@ -122,6 +122,9 @@ def drop_privileges(subject: str) -> None:
         privileges.drop(f"gate-{subject}", ("SYS_PTRACE", "DAC_READ_SEARCH"))
     except OSError as error:
         raise CdiError([Finding("GATE_PRIVILEGE", f"privileges cannot be dropped: {reason(error)}")]) from None
+    except ImportError as error:
+        text = f"privileges cannot be dropped without python-prctl: {error}"
+        raise CdiError([Finding("GATE_PRIVILEGE", text, privileges.install())]) from None
 
 
 def _check_engine(path: str) -> None:

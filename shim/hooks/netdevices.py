@@ -24,7 +24,7 @@ from typing import NoReturn
 from shim.base import fastjson
 from shim.base.findings import CdiError, Finding
 from shim.base.paths import reason, unexpected
-from shim.host import identity, netnames
+from shim.host import identity, netnames, privileges
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,7 +148,11 @@ def _outlived(path: str, own: int) -> int | None:
 @contextmanager
 def _confined(own: int, target: int | None) -> Iterator[tuple[Namespace, Namespace | None]]:
     """Give up all privileges but two, and open the namespaces for the duration of the block."""
-    import prctl  # late, like the next: see run
+    try:
+        import prctl  # late, like the next: see run
+    except ImportError as error:
+        text = f"privileges cannot be dropped without python-prctl: {error}"
+        raise CdiError([Finding("NETDEV_PRIVILEGE", text, privileges.install())]) from None
 
     from shim.hooks.interfaces import Namespace
 

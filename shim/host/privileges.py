@@ -7,6 +7,8 @@ Source: capabilities(7); Documentation/userspace-api/no_new_privs.rst.
 
 from __future__ import annotations
 
+import sys
+
 
 def drop(name: str, keep: tuple[str, ...] = ()) -> None:
     """Give up privileges for good. A process without CAP_SETPCAP has none that could be given up.
@@ -16,6 +18,7 @@ def drop(name: str, keep: tuple[str, ...] = ()) -> None:
         keep: capabilities that remain, for example "SYS_PTRACE".
 
     Raises OSError: the kernel refuses it; the process may have lost some privileges by then, and must not serve.
+    Raises ImportError: python-prctl is missing; `install` has the command.
     """
     import prctl  # late: not every installation has the library, and only this function needs it
 
@@ -30,3 +33,8 @@ def drop(name: str, keep: tuple[str, ...] = ()) -> None:
     prctl.cap_inheritable.limit()
     prctl.cap_effective.limit(*kept)
     prctl.cap_permitted.limit(*kept)
+
+
+def install() -> str:
+    """The command that installs what `drop` needs for this Python: pip leaves out what it would have to compile."""
+    return f"{sys.executable} -m pip install python-prctl (it needs a compiler and the headers of libcap)"

@@ -128,7 +128,10 @@ def test_the_lock_has_hashes_for_everything_and_covers_what_the_project_asks_for
     text = (TOP / "packaging/lock.txt").read_text()
     for entry in re.split(r"\n(?=\w)", text):
         assert "--hash=sha256:" in entry
-    asked = (TOP / "pyproject.toml").read_text().partition("dependencies = [")[2].partition("]\n")[0]
+    project = (TOP / "pyproject.toml").read_text()
+    asked = project.partition("dependencies = [")[2].partition("]\n")[0]
+    asked += project.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    assert '"python-prctl>' in asked
     for name in re.findall(r'"([a-z][\w-]*)', asked):
         assert f"\n{name}==" in "\n" + text
 

@@ -180,6 +180,18 @@ def test_it_serves_nobody_with_privileges_that_it_should_have_dropped(monkeypatc
     assert caught.value.findings[0].id == "GATE_PRIVILEGE"
 
 
+def test_without_the_library_that_drops_privileges_it_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    from shim.base.findings import CdiError
+    from shim.gate import serve
+
+    monkeypatch.setitem(sys.modules, "prctl", None)
+    with pytest.raises(CdiError) as caught:
+        serve.drop_privileges("a")
+    (found,) = caught.value.findings
+    assert (found.id, "python-prctl" in found.text) == ("GATE_PRIVILEGE", True)
+    assert found.remedy.startswith(f"{sys.executable} -m pip install python-prctl")
+
+
 def test_streams_are_ended_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An open `docker events` must not keep the gate from stopping."""
     monkeypatch.setattr(server, "_GRACE", 0.3)

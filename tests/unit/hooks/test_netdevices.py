@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from unit.hooks.networks import HOOK, TAG, Hook, Network
 
-from shim.base.findings import Finding
-from shim.hooks import lending
+from shim.base.findings import CdiError, Finding
+from shim.hooks import lending, netdevices
 from shim.hooks.interfaces import Interface, why
 from shim.hooks.loan import Loan, Record
 
@@ -276,6 +276,15 @@ def test_a_container_in_the_network_of_the_host_is_refused(hook: Hook) -> None:
 def test_without_root_it_is_refused(hook: Hook, user: tuple[str, ...], stage: str) -> None:
     refused(hook.run(stage, "nic0:net0", before=user), "NETDEV_ROOTLESS")
     assert hook.host.names() == {"nic0", "peer0"}
+
+
+def test_without_the_library_that_drops_privileges_it_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prctl", None)
+    with pytest.raises(CdiError) as caught, netdevices._confined(0, None):
+        pytest.fail("it must not work with all privileges")
+    (found,) = caught.value.findings
+    assert (found.id, "python-prctl" in found.text) == ("NETDEV_PRIVILEGE", True)
+    assert found.remedy.startswith(f"{sys.executable} -m pip install python-prctl")
 
 
 @pytest.mark.parametrize("capability", ["net_admin", "sys_admin", "setpcap"])
