@@ -18,6 +18,9 @@ PYTEST ?=
 BENCH ?=
 PINS ?=
 
+# Where roots of distributions lie, which are made once from MIRROR, Debian's archive
+ROOTS ?= /var/tmp/shim-roots
+
 # The oldest Python that is supported, for `make test-python`; "" where there is none with headers
 OLDEST := $(shell for python in python3.10 $$HOME/.pyenv/versions/3.10.*/bin/python3.10; do \
 	$$python -c 'import ensurepip, os, sys, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h"); \
@@ -64,17 +67,19 @@ install: need-build build/image ## install to PREFIX (/usr/local), below DESTDIR
 uninstall: ## remove what `make install` put there, unless an engine is configured to start it (FORCE=1)
 	@$(PLACE) uninstall $(PLACE_OPTIONS)
 
-dist: need-build $(VENV)/builder ## source archive of the last commit and the wheel made from it, in dist/
-	@rm -f dist/*.whl dist/*.tar.gz
-	test -z "$$(git status --porcelain)" || echo "changes that are not committed are left out"
-	export PATH="$(abspath $(BIN)):$$PATH" SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
-	$(BIN)/python3 -c 'import mesonpy; mesonpy.build_sdist("dist")' >/dev/null
+dist: need-build sdist ## source archive of the last commit and this machine's wheel made from it, in dist/
+	@export PATH="$(abspath $(BIN)):$$PATH" SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 	$(PIP) wheel --no-build-isolation --no-deps -w dist dist/*.tar.gz
 	ls dist/*
 
 release: dist build/image $(VENV)/installed ## all files of a release in dist/: archives, bill of materials, conformance archive with our results, checksums
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 	$(BIN)/python3 packaging/release.py build/image $(BIN)/python3 dist
+
+wheel: need-wheel sdist ## source archive and a wheel for every Python and distribution with glibc 2.31 or later, in dist/
+	@$(PIP) install --group wheel
+	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
+	$(BIN)/python3 -B packaging/wheel.py dist/*.tar.gz dist --roots "$(ROOTS)"
 
 deb: need-build build/image ## Debian package in dist/
 	@$(PYTHON) -S -B packaging/deb.py build/image dist
@@ -117,12 +122,12 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall dist release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
+.PHONY: help run test install uninstall dist wheel release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 
 # Tests for programs, headers and libraries; on Debian root gets what is missing, anybody else is told
-.PHONY: in-place test-all test-python no-other-python
+.PHONY: in-place sdist test-all test-python no-other-python
 .NOTPARALLEL:
 need-%:
 	@PYTHON="$(PYTHON)" packaging/need.sh $*
@@ -137,6 +142,12 @@ $(VENV)/builder: pyproject.toml
 $(VENV)/tools: $(VENV)/builder
 	@$(PIP) install --group test
 	touch $@
+
+sdist: $(VENV)/builder
+	@rm -f dist/*.whl dist/*.tar.gz
+	test -z "$$(git status --porcelain)" || echo "changes that are not committed are left out"
+	export PATH="$(abspath $(BIN)):$$PATH" SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
+	$(BIN)/python3 -c 'import mesonpy; mesonpy.build_sdist("dist")' >/dev/null
 
 # A link to what the wheel is built from: made once, and before the build looks at the times of directories
 in-place: $(VENV)/builder

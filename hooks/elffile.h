@@ -15,6 +15,9 @@
 #ifndef EM_LOONGARCH
 #define EM_LOONGARCH 258
 #endif
+#ifndef PT_GNU_PROPERTY
+#define PT_GNU_PROPERTY 0x6474e553
+#endif
 
 enum { ELF_HEAD = 4096, ELF_PART = 1024, ELF_READS = 1024 };
 

@@ -8,13 +8,12 @@
  */
 #define _GNU_SOURCE
 #include "hook.h"
+#include "newcalls.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/mount.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 
 enum { PARAMS = 16 * 1024 };

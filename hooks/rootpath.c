@@ -2,12 +2,12 @@
  * The lowest part of the root handle: the kernel resolves a path below a descriptor, within the handle's deadline.
  */
 #define _GNU_SOURCE
+#include "newcalls.h"
 #include "root.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 enum { RACES = 64 }; /* openat2 fails with EAGAIN when a rename elsewhere disturbed a `..`; so many are an attack */

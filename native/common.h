@@ -3,7 +3,7 @@
  *
  *     native/  call.h (command lines), options.h (inside their parser), scan.h (requests), places.h (identity, our
  *              directories), lowlevel.h (the runtime to execute), report.h (error lines), fault.h (errors with a text),
- *              arena.h (memory), json.h; of repeated creates: jsontree.h (the text of a config.json), question.h,
+ *              arena.h (memory), json.h, newcalls.h (system calls); of repeated creates: jsontree.h (the text of a config.json), question.h,
  *              answer.h, insert.h, splices.h (inside insert.c), template.h, ownfiles.h, record.h, repeat.h, execenv.h, updaterules.h;
  *              of the launcher alone: commands.h, execute.h, python.h; of Python alone: idmap.h
  *     hooks/   root.h (a container's root), elffile.h, ldcache.h (public), ldwork.h (inside the cache's files), hook.h

@@ -11,13 +11,12 @@
  */
 #define _GNU_SOURCE
 #include "idmap.h"
+#include "newcalls.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/mount.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 enum { STACK = 64 * 1024 };

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Test for what a target of the Makefile needs: `need.sh build|run|test|fuzz|sanitize`.
+# Test for what a target of the Makefile needs: `need.sh build|wheel|run|test|fuzz|sanitize`.
 #
 # Programs, headers and libraries are tested for, not packages: they may have come by another way. What is missing is
 # named with its usual package. On Debian and its derivatives root has it installed, after the line is printed; in all
@@ -28,6 +28,9 @@ build    wish library  musl                    musl-tools                  musl-
 build    need python   3.10-or-later           python3                     python3                 python
 build    need python   headers                 python3-dev                 python3-devel           python
 build    need python   venv                    python3-venv                python3                 python
+wheel    need program  mmdebstrap              mmdebstrap                  mmdebstrap              mmdebstrap
+wheel    need library  musl                    musl-tools                  musl-gcc                musl
+wheel    need library  musl                    musl-tools                  musl-libc-static        musl
 run      need program  runc                    runc                        runc                    runc
 run      need program  static-busybox          busybox-static              busybox                 busybox
 test     need packaged crun                    crun                        crun                    crun
@@ -59,6 +62,7 @@ EOF
 sets() {
     case $1 in
     build) echo build ;;
+    wheel) echo build wheel ;;
     run) echo build run ;;
     test) echo build run test ;;
     fuzz) echo build fuzz ;;
@@ -174,7 +178,7 @@ packages() {
     echo "$missing" | awk 'NF == 4 && !seen[$2]++ { printf " %s", $2 }'
 }
 
-wanted=$(sets "${1:-}") || { echo "usage: $0 build|run|test|fuzz|sanitize" >&2; exit 2; }
+wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|run|test|fuzz|sanitize" >&2; exit 2; }
 family=$(family)
 # shellcheck disable=SC2086  # a list of words
 look $wanted

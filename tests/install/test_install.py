@@ -124,6 +124,11 @@ def test_modules_and_dependencies_are_compiled_and_exactly_those_of_the_lock(ima
     assert {"pyyaml", "cffi", "click", "rich"} <= {name for name, _ in there} & set(locked)
 
 
+def test_the_launcher_is_small(image: Path) -> None:
+    """It is read at every call of a runtime."""
+    assert (image / "bin/shim").stat().st_size <= 600_000
+
+
 def test_the_lock_has_hashes_for_everything_and_covers_what_the_project_asks_for() -> None:
     text = (TOP / "packaging/lock.txt").read_text()
     for entry in re.split(r"\n(?=\w)", text):
