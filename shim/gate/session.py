@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from shim.gate import head, relay, upstream
+from shim.gate import grpc_refusal, head, relay, upstream
 from shim.gate.connection import ClosedError, Reader
 from shim.gate.judge import Decision, Denied, Request, admit, decide
 from shim.gate.judge.decision import refusal
@@ -152,6 +152,10 @@ class Session:
     def _refuse(self, decision: Decision, request: Request | None, body: bytes | None) -> bool:
         """Answer a request that is not passed on; whether the connection can carry another one."""
         self._note(decision, request, body)
+        if request is not None and decision.reason == "builder-grpc" and grpc_refusal.is_understood(request):
+            grpc_refusal.serve(self._reader, request, decision.message)
+            self._drain()
+            return False
         closes = request is None or decision.reason in _BROKEN or (body is None and request.has_body)
         self._send(decision, request.method if request else "", closes=closes)
         if closes:

@@ -292,14 +292,12 @@ def test_another_command_is_refused(words: list[str], message: str, gate: Gate) 
 
 
 def test_buildkit_is_refused(gate: Gate, sandbox: Sandbox) -> None:
-    """Clients show the status alone where they are refused another protocol; the text is in the log of the gate."""
     directory = sandbox.scratch / "tmp/buildkit"
     directory.mkdir()
     (directory / "Dockerfile").write_text(f"FROM {images.BUSYBOX}\n")
     refused = gate("build", directory, env={"DOCKER_BUILDKIT": "1"})
     assert refused.status != 0
-    assert "received 403" in refused.err
-    assert "use DOCKER_BUILDKIT=0 docker build" in gate.decisions()[-1]["message"]
+    assert "use DOCKER_BUILDKIT=0 docker build, or let the operator set" in refused.err
 
 
 def test_old_versions_and_long_bodies_are_refused(gate: Gate, sandbox: Sandbox) -> None:
