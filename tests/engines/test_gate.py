@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from engines.harness import device as fake
-from engines.harness import images, programs
+from engines.harness import images, programs, refusals
 from engines.harness.device import WITH, FakeDevice, seen
 from engines.harness.docker import Docker
 from engines.harness.gate import Gate
@@ -222,42 +222,7 @@ def test_verify_reports_what_this_daemon_lacks(sandbox: Sandbox, shim: Path, doc
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 
-def named(value: object) -> str:
-    """The options in the name of a test, without the message."""
-    return " ".join(value) if isinstance(value, list) else ""
-
-
-REFUSED_TO_RUN = [
-    (["--privileged"], "use --device NAME for devices and --cap-add for single capabilities [privileged]"),
-    (["--device=/dev/null"], "raw device paths are refused"),
-    (["--device=/dev/null"], "[device-raw-path]"),
-    (["--device-cgroup-rule=c 1:3 rwm"], "ask for a grant of the CDI device instead [device-cgroup-rule]"),
-    (["--gpus=all"], "use --device nvidia.com/gpu=all (compose: devices: [nvidia.com/gpu=all])"),
-    (["--gpus=all"], "shim grant add repo-a --device nvidia.com/gpu=all [gpus-request]"),
-    (["--gpus=driver=cdi,count=2"], "drop count and options [device-request-options]"),
-    (["--gpus=driver=cdi,device=zero"], '"zero" is not a CDI device name'),
-    (["--gpus=driver=cdi,device=a.b/c=d"], "shim grant add repo-a --device a.b/c=d [grant-missing]"),
-    (["--runtime=nvidia"], 'runtime "nvidia" is not allowed (allowed: asks'),
-    (["--env=NVIDIA_VISIBLE_DEVICES=all"], "set it to void) and use --device nvidia.com/gpu=all [env-device]"),
-    (["--volume=/srv:/var/run/nvidia-container-devices/all"], "[mount-device-list]"),
-    (["--volume=/dev:/x"], "or --shm-size instead of /dev/shm [bind-device]"),
-    (["--volume=/:/x"], "bind the directory that you need [bind-root]"),
-    (["--volume=/etc:/x"], "read-only is allowed: add :ro) [bind-host-path]"),
-    (["--volume=/run/docker.sock:/x"], "[bind-host-path]"),
-    (["--volume=/srv:/x:rshared"], "use rprivate or rslave [bind-propagation]"),
-    (["--volume-driver=other", "--volume=v:/x"], "only the local driver is allowed [volume-driver]"),
-    (["--mount=type=npipe,source=x,target=/x"], "use bind, volume, tmpfs or image [mount-type]"),
-    (["--cap-add=SYS_ADMIN"], 'capability "SYS_ADMIN" can reach devices; allowed: AUDIT_WRITE, '),
-    (["--security-opt=writable-cgroups=true"], 'security option "writable-cgroups=true" is refused [security-opt]'),
-    (["--security-opt=systempaths=unconfined"], "they open the PCI bus files [system-paths]"),
-    (["--pid=host"], "[host-pid]"),
-    (["--ipc=host"], "with --shm-size for shared memory (operator: policy allow ipc-host) [host-ipc]"),
-    (["--userns=host"], "[host-userns]"),
-    (["--cgroup-parent=/x"], "drop --cgroup-parent (operator: policy allow cgroup-parent) [cgroup-parent]"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), REFUSED_TO_RUN, ids=named)
+@pytest.mark.parametrize(("options", "message"), refusals.RUN, ids=refusals.named)
 def test_docker_run_is_refused(options: list[str], message: str, gate: Gate) -> None:
     refused = run(gate, *options)
     assert refused.status == 125
@@ -271,19 +236,7 @@ def test_unreadable_grants_give_no_device_and_leave_the_rest_alone(gate: Gate, s
     run(gate).ok()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["exec", "--privileged", "running", "true"], "exec as root needs no such flag [exec-privileged]"),
-        (["volume", "create", "-d", "other", "v"], "[volume-driver]"),
-        (["volume", "create", "-o", "type=none", "-o", "o=bind", "-o", "device=/dev", "v"], "[volume-options]"),
-        (["swarm", "init"], "use docker run or docker compose [swarm]"),
-        (["plugin", "disable", "x"], "[plugin]"),
-        (["plugin", "rm", "x"], "[plugin]"),
-        (["config", "create", "x", "/etc/hostname"], "[swarm]"),
-    ],
-    ids=named,
-)
+@pytest.mark.parametrize(("words", "message"), refusals.COMMANDS, ids=refusals.named)
 @pytest.mark.usefixtures("running")
 def test_another_command_is_refused(words: list[str], message: str, gate: Gate) -> None:
     refused = gate(*words)
@@ -298,6 +251,17 @@ def test_buildkit_is_refused(gate: Gate, sandbox: Sandbox) -> None:
     refused = gate("build", directory, env={"DOCKER_BUILDKIT": "1"})
     assert refused.status != 0
     assert "use DOCKER_BUILDKIT=0 docker build, or let the operator set" in refused.err
+
+
+@pytest.mark.parametrize(("method", "target", "body", "message"), refusals.REQUESTS, ids=refusals.named)
+@pytest.mark.usefixtures("running")
+def test_what_no_command_sends_is_refused(
+    method: str, target: str, body: str, message: str, gate: Gate, sandbox: Sandbox
+) -> None:
+    words: list[str | Path] = ["curl", "--silent", "--path-as-is", "--unix-socket", gate.socket, "--request", method]
+    content = ["--header", "Content-Type: application/json", "--data", body] if body else []
+    answer = sandbox.run(*words, *content, f"http://docker{target}")
+    assert message in json.loads(answer.ok())["message"]
 
 
 def test_old_versions_and_long_bodies_are_refused(gate: Gate, sandbox: Sandbox) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from engines.harness import quickstart, trixie
+from engines.harness import debian, quickstart
 from engines.harness.sandbox import Sandbox
 from install.machine import TOP, Machine, make
 
@@ -69,7 +69,7 @@ def test_d10_a_block_gives_a_container_its_device(sandbox: Sandbox, name: str) -
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", NIGHTLY)
 def test_d10_so_does_a_block_for_an_engine_of_debian_13(sandbox: Sandbox, name: str) -> None:
-    trixie.cover(sandbox, USR)
+    debian.cover(sandbox, USR)
     quickstart.prepare(sandbox, NIGHTLY[name], is_newer=True)
     _assert_device(sandbox, name)
 
@@ -101,7 +101,7 @@ def test_a_gpu_box_from_nothing(sandbox: Sandbox, name: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", GPU_NIGHTLY)
 def test_a_gpu_box_from_nothing_on_debian_13(sandbox: Sandbox, name: str) -> None:
-    trixie.cover(sandbox, USR)
+    debian.cover(sandbox, USR)
     quickstart.give_card(sandbox)
     quickstart.prepare(sandbox, GPU_NIGHTLY[name], is_newer=True)
     _assert_card(sandbox, name)
