@@ -27,9 +27,10 @@ MAY_IMPORT = {
     "gate": {"base", "cdi", "grants.reader", "host"},
     "grants": {"base", "cdi", "host"},
     "migrate": {"base", "cdi", "config", "discover", "engines", "host"},
+    "node": {"base", "cdi", "config", "discover", "engines", "grants", "host"},
     "cli": {
         *("base", "cdi", "config", "create", "discover", "doctor", "engines", "gate", "grants", "host", "hooks.core"),
-        "migrate",
+        *("migrate", "node"),
     },
 }
 ALWAYS = {""}  # shim itself: the version

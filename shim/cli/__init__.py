@@ -29,6 +29,7 @@ _COMMANDS = {
     "gate": "shim.cli.gate:gate",
     "grant": "shim.cli.grant:grant",
     "hook": "shim.cli.hook:hook",
+    "node": "shim.cli.node:node",
     "runtime": "shim.cli.runtime:runtime",
     "system": "shim.cli.system:system",
     "version": "shim.cli.version:version",
