@@ -61,3 +61,15 @@ def test_a_refusal_for_another_reason_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "bundles/refused/cdi/radio.yaml").unlink()
     done = _run(tmp_path / "bundles", "refused")
     assert (done.returncode, "DEVICE_UNKNOWN" in done.stdout) == (1, True)
+
+
+def test_a_bundle_runs_without_root_in_a_user_namespace() -> None:
+    """It refused everybody but root, though runc needs nothing there but a cgroup, which the bundle can do without."""
+    user = ["setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "--bounding-set=-all"]
+    command = [*user, "unshare", "--user", "true"]
+    assert subprocess.run(command, check=False).returncode == 0, "this machine allows no user namespaces"
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": "/nowhere"}
+    words = [*user, str(BUNDLES / "run.py"), "hello"]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "without root: in a user namespace, without a cgroup" in done.stdout
