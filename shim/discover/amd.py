@@ -154,7 +154,7 @@ def _topology(tree: Tree) -> dict[int, TopologyNode]:
     every = {}
     for name in tree.names(_TOPOLOGY):
         path = f"{_TOPOLOGY}/{name}"
-        values = _properties(tree, path)
+        values = properties(tree, path)
         minor, location = (pci.number(values.get(key, "")) for key in ("drm_render_minor", "location_id"))
         if minor > 0 and location >= 0:
             # a partition's number stands in the highest bits of its location
@@ -163,7 +163,8 @@ def _topology(tree: Tree) -> dict[int, TopologyNode]:
     return every
 
 
-def _properties(tree: Tree, path: str) -> dict[str, str]:
+def properties(tree: Tree, path: str) -> dict[str, str]:
+    """The lines `NAME VALUE` of a node of the topology, or of one of its banks of memory, by its directory."""
     lines = (line.split() for line in tree.text(f"{path}/properties").splitlines())
     return {words[0]: words[1] for words in lines if len(words) == 2}
 
@@ -249,7 +250,7 @@ def _memory(tree: Tree, partition: Partition) -> int:
     size = 0
     banks = f"{partition.node.path}/mem_banks"
     for name in tree.names(banks):
-        values = _properties(tree, f"{banks}/{name}")
+        values = properties(tree, f"{banks}/{name}")
         if values.get("heap_type") in _VRAM_HEAPS:
             size += max(pci.number(values.get("size_in_bytes", "")), 0)
     if not size and partition.is_first:

@@ -72,7 +72,7 @@ def _answers(given: dict[str, Any]) -> Callable[..., dict[str, Any] | nvml.Failu
     """NVML as the case has it, in place of the child process; only the entry that stands for NVML answers."""
     stubs = {entry["path"] for entry in given["root"] if entry.get("role") == "nvml"}
 
-    def ask(host: Host, library: str, limit: float = 0) -> dict[str, Any] | nvml.Failure:  # noqa: ARG001 - as nvml.ask
+    def ask(host: Host, library: str, **_: object) -> dict[str, Any] | nvml.Failure:
         with open(library, "rb") as file:
             if file.read(4) != b"\x7fELF":
                 return {"unloadable": "file too short"}

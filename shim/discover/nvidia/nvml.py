@@ -61,11 +61,13 @@ class Failure:
         text: why, a clause.
         code: of NVML, 0 when it was not even asked.
         is_absent: whether there is no library that could be asked, so that /proc is the usual way.
+        call: the function that refused, without `nvml`; "" when none was asked.
     """
 
     text: str
     code: int = 0
     is_absent: bool = False
+    call: str = ""
 
 
 def locate(tree: Tree, wish: Wish, version: str) -> str | None:
@@ -104,36 +106,53 @@ def take(host: Host, tree: Tree, path: str | None) -> Snapshot | Failure:
         tree: the root of the driver's files.
         path: of the library in the tree, None when there is none.
     """
+    answers = answered(host, tree, path)
+    return answers if isinstance(answers, Failure) else snapshot(host, answers)
+
+
+def answered(host: Host, tree: Tree, path: str | None, *, with_facts: bool = False) -> dict[str, Any] | Failure:
+    """The answers of the library at a path, as nvml_child writes them; the failure of a library that has none.
+
+    Arguments:
+        host: the machine.
+        tree: the root of the driver's files.
+        path: of the library in the tree, None when there is none.
+        with_facts: whether what node labels state is asked, too.
+    """
     at = tree.resolve(path) if path is not None else None
     if at is None:
         return Failure(f"there is no {SONAME} below {tree.root}", is_absent=True)
     objection = host.objection(tree.host_path(at))
     if objection:
         return Failure(f"{tree.host_path(at)} is not loaded: {objection}", is_absent=True)
-    answers = ask(host, tree.real(at))
+    answers = ask(host, tree.real(at), with_facts=with_facts)
     if isinstance(answers, Failure):
         return answers
     if "unloadable" in answers:
         return Failure(f"{tree.host_path(at)} cannot be loaded: {answers['unloadable']}", is_absent=True)
     if "error" in answers:
-        return Failure(f"{tree.host_path(at)}: {explained(answers['error'])}", answers["error"][1])
-    return snapshot(host, answers)
+        return Failure(
+            f"{tree.host_path(at)}: {explained(answers['error'])}", answers["error"][1], call=answers["error"][0]
+        )
+    return answers
 
 
-def ask(host: Host, library: str, limit: float = _LIMIT) -> dict[str, Any] | Failure:
+def ask(host: Host, library: str, limit: float = _LIMIT, *, with_facts: bool = False) -> dict[str, Any] | Failure:
     """What NVML answers to everything, as nvml_child writes it.
 
     Arguments:
         host: the machine; below another root than "/" nothing is loaded.
         library: the path by which this process reaches libnvidia-ml.
         limit: seconds after which the child is killed.
+        with_facts: whether what node labels state is asked, too.
     """
     if host.root != "/":
         return Failure("no library of another machine is loaded", is_absent=True)
     binding = find_spec("pynvml")
     if binding is None or binding.origin is None:
         return Failure("Python's module pynvml (nvidia-ml-py) is missing: install shim anew", is_absent=True)
-    answers = child.ask(_CHILD, (str(Path(binding.origin).parent), library), limit)
+    words = ("facts",) if with_facts else ()
+    answers = child.ask(_CHILD, (str(Path(binding.origin).parent), library, *words), limit)
     if isinstance(answers, str):
         return Failure(f"NVML of {library}: {answers}; `dmesg | grep -iE 'xid|nvrm'` may name the GPU")
     return answers

@@ -40,7 +40,12 @@ _GPU_NODE = re.compile(r"/dev/nvidia(\d+)")
 
 def has_integrated(snapshot: Snapshot) -> bool:
     """Whether NVML knows the GPU of a Tegra chip."""
-    return any(mark in gpu.name for gpu in snapshot.gpus for mark in _NAMES)
+    return any(is_integrated(gpu.name) for gpu in snapshot.gpus)
+
+
+def is_integrated(name: str) -> bool:
+    """Whether a model, as NVML names it, is the GPU of a Tegra chip."""
+    return any(mark in name for mark in _NAMES)
 
 
 def discover(host: Host, wish: Wish) -> Discovery:
