@@ -143,7 +143,8 @@ TABLE: dict[str, str] = {
     ),
     "unknown-word": (
         "Discovery: a feature, a hook, a device or a list of files that does not exist is refused with its name. The "
-        "reference takes any feature and hook, passes over lists, and over devices in a mode that has `all` alone."
+        "reference takes any feature and hook, passes over lists, and over devices in a mode that has `all` alone. "
+        "Labels: a MIG strategy that does not exist is refused also on a node without GPUs."
     ),
     "tegra-root": (
         "Discovery: with a driver root, links of a Tegra system's lists are made at their path within the root, and "
@@ -180,5 +181,46 @@ TABLE: dict[str, str] = {
     "unusable-device": (
         "Discovery: a GPU in MIG mode as a whole, a chip that only drives displays, and a device that lacks a node "
         "are refused when they are asked for. NVIDIA's reference writes them, although no program can use them."
+    ),
+    "labels-value": (
+        "Labels: each value is one that Kubernetes takes: shortened to 63 characters, a model's name before what marks "
+        "it (-MIG-…, -SHARED), and without a dash, dot or underscore at an end. The reference writes a name of any "
+        "length, and node feature discovery then leaves the label out."
+    ),
+    "labels-models": (
+        "Labels: of several models on a node each has labels of its own, gpu.model.PRODUCT.count and .memory, and "
+        "gpu.* describe one of them as a whole, always the same: that with most GPUs outside MIG mode. In the "
+        "reference the model that stands for the node is random, with memory and compute capability left over from "
+        "another."
+    ),
+    "labels-version": (
+        "Labels: a driver version that is not X.Y or X.Y.Z costs the labels of the driver's version, with a warning. "
+        "The reference writes no label at all."
+    ),
+    "labels-vgpu": (
+        "Labels: a PCI capability that looks like a vGPU's and cannot be read costs the labels about vGPUs, with a "
+        "warning. The reference writes no label at all, crashes, or never ends."
+    ),
+    "labels-class": (
+        "Labels: the mode is graphics for every VGA controller, whatever its interface byte, and unknown for a GPU of "
+        "another PCI class. The reference crashes."
+    ),
+    "labels-library": (
+        "Labels: a function that the management library does not have costs the label that needs it; fabric "
+        "information is read by the newer function where the older is missing; the parent of a MIG device is not asked "
+        "for, since it is known. The reference crashes, or writes no label at all."
+    ),
+    "labels-vfio": (
+        "Labels: a GPU that VFIO holds has no label about memory, compute capability, architecture and CUDA, which are "
+        "unknown. The reference writes the size of its address ranges, in bytes, a compute capability of -1, and CUDA "
+        "0.0."
+    ),
+    "labels-file": (
+        "Labels: they are written as a feature file. The reference's default, an object of the cluster's API, needs "
+        "rights in the cluster, and stays when the program ends."
+    ),
+    "labels-config": (
+        "Labels: in NVIDIA's configuration file a key that stands twice, and text behind the first document, are "
+        "refused. The reference takes one of them without a word."
     ),
 }

@@ -6,7 +6,9 @@ import click
 
 from shim.cli.lazy import LazyGroup
 
-_COMMANDS: dict[str, str] = {}
+_COMMANDS = {
+    "labels": "shim.cli.node_labels:command",
+}
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
@@ -15,5 +17,5 @@ def node() -> None:
 
     \b
     Example:
-      shim node --help
+      shim node labels
     """

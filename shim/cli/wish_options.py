@@ -98,7 +98,10 @@ def _installed() -> str:
     return path
 
 
-def _vendors(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+def complete_vendors(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """The words of --vendor, for shells."""
     return [CompletionItem(name) for name in (vendors.AUTO, *vendors.MODULES) if name.startswith(incomplete)]
 
 
@@ -109,7 +112,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "NAME",
         "Whose devices: nvidia, amd, intel, drm, habana, rdma, rules, or auto for all that are there (default). "
         "One that is named reports what is missing of it.",
-        _vendors,
+        complete_vendors,
     ),
     click.option(
         "--mode",

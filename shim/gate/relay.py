@@ -132,11 +132,9 @@ def forward(
     length, is_chunked = answer.header("content-length"), "chunked" in answer.header("transfer-encoding").lower()
     is_framed = not has_body or length.isdecimal() or is_chunked
     closes = any("close" in value.lower() for value in request.header("connection")) or not is_framed
-    # The head is sent with what came behind it: two writes would wake the client twice
-    first = reader.some(len(reader.pending)) if has_body and reader.pending else b""
-    client.socket.sendall(_head_of_answer(answer, policy, closes=closes) + first)
+    client.socket.sendall(_head_of_answer(answer, policy, closes=closes))
     announced = int(length) if length.isdecimal() and not is_chunked else None
-    complete = not has_body or _copy_body(first, reader, client.socket, announced, watch, is_chunked=is_chunked)
+    complete = not has_body or _copy_body(reader, client.socket, announced, watch, is_chunked=is_chunked)
     if sender is not None:
         sender.join(0.2)
         complete = complete and not sender.is_alive()
@@ -198,25 +196,24 @@ def _send_body(request: Request, client: Reader, upstream: socket.socket) -> Non
         _shut(upstream, socket.SHUT_WR)  # an incomplete body, which the daemon notices
 
 
-def _copy_body(
-    first: bytes, reader: Reader, client: socket.socket, length: int | None, watch: _Watch, *, is_chunked: bool
-) -> bool:
-    """The body of an answer, whose first bytes are sent already; whether its end came as announced.
+def _copy_body(reader: Reader, client: socket.socket, length: int | None, watch: _Watch, *, is_chunked: bool) -> bool:
+    """The body of an answer; whether its end came as announced.
 
     Chunks are copied as they are: the daemon closes the connection behind them, as it was asked to.
     """
-    copied, end = len(first), first[-len(_LAST_CHUNK) :]
-    if copied == length:
-        return True
+    copied, end = 0, b""
     buffer = memoryview(bytearray(_BUFFER))
+    view = memoryview(reader.some() if reader.pending else b"")
     while length is None or copied < length:
-        watch.wait()
-        view = buffer[: reader.socket.recv_into(buffer)]
         if not view:
-            return is_chunked and end == _LAST_CHUNK
+            watch.wait()
+            view = buffer[: reader.socket.recv_into(buffer)]
+            if not view:
+                return is_chunked and end == _LAST_CHUNK
         client.sendall(view)
         copied += len(view)
         end = (end + bytes(view[-len(_LAST_CHUNK) :]))[-len(_LAST_CHUNK) :]
+        view = buffer[:0]
     return copied == length
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from shim.gate import grpc_refusal, head, relay, upstream
 from shim.gate.connection import ClosedError, Reader
-from shim.gate.judge import Decision, Denied, Request, admit, decide_admitted
+from shim.gate.judge import Decision, Denied, Request, admit, decide
 from shim.gate.judge.decision import refusal
 from shim.host.sockets import connect
 
@@ -103,7 +103,7 @@ class Session:
                 return self._refuse(refusal(denied), request, None)
         grants = gate.grants.names() if admission.kind in _NEED_GRANTS else frozenset()
         try:
-            decision = decide_admitted(request, admission, gate.policy, grants, self._inspect, gate.realpath)
+            decision = decide(request, gate.policy, grants, self._inspect, gate.realpath)
             if not decision.is_allowed:
                 return self._refuse(decision, request, request.body)
             self._note(decision, request, request.body)

@@ -80,7 +80,7 @@ def main() -> None:
             ("hooks, each a whole process", hooks, options.rounds // 4),
             ("a container with runc: create, start, delete", containers, options.rounds // 4),
             ("a container by an engine's client", engines, options.rounds // 10),
-            ("a Docker API behind the gate", gate, options.rounds // 10),
+            ("a Docker API behind the gate", gate, options.rounds // 5),
             ("specs of a host, `shim cdi generate` as a whole process", discover, options.rounds // 4),
         ):
             if group.__name__.rpartition(".")[2] in wanted:

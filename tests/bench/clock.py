@@ -28,14 +28,10 @@ def spawn(*command: str, stdin: str = "", env: dict[str, str] | None = None) -> 
 
 
 def measure(commands: dict[str, Callable[[], float]], rounds: int) -> Taken:
-    """Time all commands in turn, round by round, after one round that does not count.
-
-    Every second round goes backwards: what a command leaves to the next is not always left to the same.
-    """
+    """Time all commands in turn, round by round, after one round that does not count."""
     taken: Taken = {name: [] for name in commands}
     for number in range(rounds + 1):
-        turn = list(commands.items())
-        for name, run in reversed(turn) if number % 2 else turn:
+        for name, run in commands.items():
             took = run()
             if number:
                 taken[name].append(took)
@@ -60,13 +56,6 @@ def ratio(taken: Taken, one: str, two: str) -> Figure:
     return Figure(statistics.median(taken[one]) / unit, tenths[0] / unit, tenths[-1] / unit)
 
 
-def paired(taken: Taken, one: str, two: str) -> Figure:
-    """How often two goes into one, as the ratios of each round: what slows a round down slows both of it."""
-    ratios = [first / second for first, second in zip(taken[one], taken[two], strict=True)]
-    tenths = statistics.quantiles(ratios, n=10, method="inclusive")
-    return Figure(statistics.median(ratios), tenths[0], tenths[-1])
-
-
 def show(taken: Taken) -> None:
     """One line a figure: milliseconds, and ratios to T and to P."""
     print(f"{'':46} {'ms':>7} {'to T (8 of 10)':>24} {'to P (8 of 10)':>20}")
@@ -76,7 +65,6 @@ def show(taken: Taken) -> None:
 
 
 def compare(taken: Taken, pairs: list[tuple[str, str]]) -> None:
-    """One line a comparison: the first in units of the second, and the median of the differences."""
+    """One line a comparison: the first in units of the second."""
     for one, two in pairs:
-        more = statistics.median(first - second for first, second in zip(taken[one], taken[two], strict=True)) * 1000
-        print(f"{paired(taken, one, two)!s:>22}  {one} / {two} ({more:+.2f} ms)")
+        print(f"{ratio(taken, one, two)!s:>22}  {one} / {two}")

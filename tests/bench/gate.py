@@ -26,14 +26,13 @@ from bench.engines import without_notes
 
 REQUESTS = 100
 CONNECTIONS = 100
-VERSIONS = 5  # a single one takes less than the noise of a machine with other work
-MEBIBYTES = 1024
+MEBIBYTES = 64
 GET = b"GET /_ping HTTP/1.1\r\nHost: d\r\n\r\n"
 
 WORK = (
     f"{REQUESTS} requests on a connection",  # the daemon removes the container of the last while this goes on
     f"{CONNECTIONS} connections at once",
-    f"{VERSIONS} times docker version",
+    "docker version",
     f"{MEBIBYTES} MiB of output",
 )
 COMPARED = [(f"{work}, gate", f"{work}, daemon") for work in WORK]
@@ -47,11 +46,6 @@ def _timed(work: Callable[[], object]) -> float:
 
 def _docker(program: str, path: str, *words: str) -> None:
     subprocess.run([program, "--host", f"unix://{path}", *words], stdout=subprocess.DEVNULL, check=True)
-
-
-def _versions(program: str, path: str) -> None:
-    for _ in range(VERSIONS):
-        _docker(program, path, "version")
 
 
 def _connected(path: str) -> socket.socket:
@@ -100,18 +94,7 @@ def commands(_: Path) -> Iterator[dict[str, Callable[[], float]]]:
         gate = Gate(sandbox, installation.launcher, docker)
         stack.callback(gate.stop)
         print(f"memory of the idle gate: {gate.memory() / 1024:.1f} MiB")
-        # Without a log: the daemon would write each of these bytes as six letters of JSON
-        much = (
-            "run",
-            "--rm",
-            "--network=none",
-            "--log-driver=none",
-            images.BUSYBOX,
-            "/bin/head",
-            "-c",
-            f"{MEBIBYTES << 20}",
-            "/dev/zero",
-        )
+        much = ("run", "--rm", "--network=none", images.BUSYBOX, "/bin/head", "-c", f"{MEBIBYTES << 20}", "/dev/zero")
         calls: dict[str, Callable[[], object]] = {}
         by_path: dict[str, Callable[[str], object]] = dict(
             zip(
@@ -119,7 +102,7 @@ def commands(_: Path) -> Iterator[dict[str, Callable[[], float]]]:
                 (
                     _requests,
                     _connections,
-                    lambda path: _versions(program, path),
+                    lambda path: _docker(program, path, "version"),
                     lambda path: _docker(program, path, *much),
                 ),
                 strict=True,
@@ -129,4 +112,3 @@ def commands(_: Path) -> Iterator[dict[str, Callable[[], float]]]:
             calls[f"{work}, gate"] = partial(call, str(gate.socket))
             calls[f"{work}, daemon"] = partial(call, f"{docker.directory}/socket")
         yield {name: partial(_timed, call) for name, call in calls.items()}
-        print(f"memory of the gate afterwards: {gate.memory() / 1024:.1f} MiB")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from bench.clock import Figure, Taken, paired, ratio
+from bench.clock import Figure, Taken, ratio
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 def rows(taken: Taken, pairs: list[tuple[str, str]]) -> list[Row]:
     """The rows of a group: its comparisons, or each thing that was timed in units of T where it has none."""
     if pairs:
-        return [Row(one, two, paired(taken, one, two), 0) for one, two in pairs]
+        return [Row(one, two, ratio(taken, one, two), 0) for one, two in pairs]
     return [Row(name, "T", ratio(taken, name, "T"), PEER.get(name, 0)) for name in taken if name not in "TP"]
 
 

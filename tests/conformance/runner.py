@@ -39,6 +39,7 @@ FAMILIES: dict[str, Callable[[Case], bool]] = {
     "generate-intel": lambda given: "tree" in given and {*given["argv"]} <= _INTEL_WORDS,
     "generate-amd": lambda given: "tree" in given and given["argv"][:1] in (["cdi"], ["gpu"], ["gpu-tracker"]),
     "generate-nvidia": lambda given: "root" in given and "argv" in given,
+    "labels-nvidia": lambda given: "nvml" in given and "files" in given,
     "gate": lambda given: "grants" in given and ("request" in given or "raw" in given),
 }
 _NOBODY = 65534

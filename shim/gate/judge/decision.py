@@ -41,28 +41,6 @@ def decide(
     """
     try:
         admission = admit(request, policy)
-    except Denied as denied:
-        return refusal(denied)
-    return decide_admitted(request, admission, policy, grants, inspect, realpath)
-
-
-def decide_admitted(
-    request: Request,
-    admission: Admission,
-    policy: Policy,
-    grants: frozenset[str] | None,
-    inspect: Inspect,
-    realpath: RealPath,
-) -> Decision:
-    """Decide on a whole request whose head has passed already.
-
-    Arguments:
-        admission: what `admit` gave for the same head and policy.
-        request, policy, grants, inspect, realpath: as of `decide`.
-
-    Returns: the decision; a refusal is no exception here.
-    """
-    try:
         return _judge(request, admission, policy, grants, inspect, realpath)
     except Denied as denied:
         return refusal(denied)
