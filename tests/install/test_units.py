@@ -29,7 +29,13 @@ def directory(tmp_path: Path, launcher: Path) -> Path:
 
 @pytest.mark.parametrize(
     "name",
-    ["shim-cdi-refresh.service", "shim-cdi-refresh.path", "shim-gate@repo-a.socket", "shim-gate@repo-a.service"],
+    [
+        "shim-cdi-refresh.service",
+        "shim-cdi-refresh.path",
+        "shim-gate@repo-a.socket",
+        "shim-gate@repo-a.service",
+        "shim-node-labels.service",
+    ],
 )
 def test_systemd_understands_the_unit(directory: Path, name: str) -> None:
     done = subprocess.run(
