@@ -28,6 +28,8 @@ PACKAGES = {
     "conmon": "conmon",
     "newuidmap": "uidmap",
     "curl": "curl",
+    "/lib/systemd/systemd": "systemd",
+    "systemctl": "systemd",
     "/lib/ld-musl-x86_64.so.1": "musl",  # no program, but found by its path all the same
 }
 

@@ -1,0 +1,69 @@
+"""A systemd as process 1 of a pid namespace, inside a sandbox; it knows the units that it is given, and few others."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import programs
+from .sandbox import Result, Sandbox, wait_until
+
+UNITS = "/run/units"
+OWN = ("basic", "paths", "shutdown", "slices", "sockets", "sysinit", "timers", "umount")
+PID = "/run/systemd.pid"
+PROGRAM = "/lib/systemd/systemd"
+
+# Its cgroups are below that of the sandbox, which removes them
+START = f"""
+for hierarchy in /sys/fs/cgroup/systemd /sys/fs/cgroup/unified /sys/fs/cgroup; do
+    [ -e $hierarchy/cgroup.procs ] || continue
+    mkdir -p $hierarchy/$0 && echo $$ > $hierarchy/$0/cgroup.procs
+done
+echo $$ > {PID}
+exec unshare --pid --mount --fork --kill-child=KILL --mount-proc \\
+    env container=sandbox SYSTEMD_UNIT_PATH={UNITS} SYSTEMD_PROC_CMDLINE= PATH="$PATH" \\
+    {PROGRAM} --system --unit=basic.target --show-status=no
+"""
+ENTER = f'pid=$(cat {PID}); exec nsenter --target=$(cat /proc/$pid/task/$pid/children) --pid --mount "$0" "$@"'
+
+
+class Systemd:
+    """The manager, and its systemctl.
+
+    Arguments:
+        units: name -> text.
+    """
+
+    def __init__(self, sandbox: Sandbox, units: Mapping[str, str]) -> None:
+        self._sandbox = sandbox
+        programs.find(PROGRAM, "systemctl")
+        sandbox.run("mkdir", UNITS).ok()
+        sandbox.run("cp", *(f"/lib/systemd/system/{name}.target" for name in OWN), UNITS).ok()
+        for name, text in units.items():
+            sandbox.run("sh", "-c", 'mkdir -p "$(dirname "$0")" && cat > "$0"', f"{UNITS}/{name}", stdin=text).ok()
+        self._process = subprocess.Popen(
+            sandbox.command("/bin/sh", "-c", START, sandbox.cgroup),
+            stdin=subprocess.DEVNULL,
+            env=sandbox.environment(),
+            start_new_session=True,
+        )
+        wait_until(lambda: self("is-active", "basic.target").status == 0, "systemd is ready")
+
+    def __call__(self, *words: str) -> Result:
+        """Call systemctl, as process of the same namespace: systemd answers no other."""
+        return self._sandbox.run("/bin/sh", "-c", ENTER, "systemctl", *words)
+
+    def process(self, unit: str) -> Path:
+        """The directory in /proc of a service's main process, as seen from outside of the sandbox."""
+        group = self("show", "--property=ControlGroup", "--value", unit).ok().strip()
+        for top in ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup"):
+            file = Path(top + group, "cgroup.procs")
+            if file.is_file():
+                return Path("/proc", file.read_text().split()[0])
+        raise FileNotFoundError(group)
+
+    def stop(self) -> None:
+        """End it, and with it all that it has started."""
+        self._sandbox.run("/bin/sh", "-c", f"kill -KILL $(cat {PID})").ok()
+        self._process.wait(30)
