@@ -2,13 +2,13 @@
  * May a config.json hold devices that create has not put there?
  *
  * Asked where grants are enforced. What counts as hardware, and to whom it is granted, is decided in Python
- * (shim/create/grants_rule.py); here only what no container of an engine has by default is noticed:
+ * (shim/create/grants_hardware.py); here only what no container of an engine has by default is noticed:
  *
  *     an entry of linux.devices or linux.netDevices
  *     no device rule that denies all, so that the container may open any node that it can see or make
  *     behind the last such rule a rule that allows reading or writing, for other nodes than every container has
  *     a mount whose source is a device node
- *     an annotation by which the runtimes open devices
+ *     an annotation by which the runtimes open devices, or a hook that gives devices
  *     a form that readers understand differently
  *
  * With a device cgroup a directory that is mounted opens no node, so directories are not looked at.
@@ -21,11 +21,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* Nodes that every container has (_COMMON and _TERMINALS in shim/create/grants_rule.py; a test compares the two). */
+/* Nodes that every container has (_COMMON and _TERMINALS in shim/create/grants_hardware.py; a test compares the two). */
 static bool is_common(bool is_block, long major, long minor)
 {
     if (is_block)
@@ -71,13 +72,14 @@ static bool take_text(const struct json_tree *tree, uint32_t rule, const char *n
     return true;
 }
 
-static bool allows_hardware(const struct json_tree *tree, uint32_t linux_)
+/*
+ * Whether a rule of a list, behind the last that denies all, allows other nodes than every container has, or cannot be
+ * told. is_denied: whether a rule denies all.
+ */
+static bool allows_more(const struct json_tree *tree, uint32_t list, bool *is_denied)
 {
-    uint32_t resources = json_tree_member(tree, linux_, "resources");
-    uint32_t list = resources ? json_tree_member(tree, resources, "devices") : 0;
-    bool is_denied = false, is_allowed = false;
-    if (!list || json_tree_kind(tree, list) != '[')
-        return true;
+    bool is_allowed = false;
+    *is_denied = false;
     for (uint32_t at = tree->values[list].first; at; at = tree->values[at].next) {
         char type[8], access[8];
         long major, minor;
@@ -91,7 +93,7 @@ static bool allows_hardware(const struct json_tree *tree, uint32_t linux_)
         if (!allows) {
             bool whole = !*access || (strchr(access, 'r') && strchr(access, 'w') && strchr(access, 'm'));
             if (is_all && major == -1 && minor == -1 && whole) {
-                is_denied = true;
+                *is_denied = true;
                 is_allowed = false;
             }
         } else if (!*access || strchr(access, 'r') || strchr(access, 'w')) {
@@ -99,7 +101,41 @@ static bool allows_hardware(const struct json_tree *tree, uint32_t linux_)
             is_allowed = is_allowed || !is_usual;
         }
     }
-    return !is_denied || is_allowed;
+    return is_allowed;
+}
+
+static bool allows_hardware(const struct json_tree *tree, uint32_t linux_)
+{
+    bool is_denied;
+    uint32_t resources = json_tree_member(tree, linux_, "resources");
+    uint32_t list = resources ? json_tree_member(tree, resources, "devices") : 0;
+    if (!list || json_tree_kind(tree, list) != '[')
+        return true;
+    return allows_more(tree, list, &is_denied) || !is_denied;
+}
+
+/* As _ENTRIES in shim/create/grants_hardware.py, and the list of rules itself. */
+static bool is_spelt(const struct json_tree *tree)
+{
+    static const char *const names[] = {"type", "major",  "minor",   "access", "allow",
+                                        "path", "source", "options", "args",   "devices"};
+    for (uint32_t i = 1; i < tree->count; i++)
+        for (size_t j = 0; j < sizeof names / sizeof *names; j++) {
+            const char *name = tree->text + tree->values[i].name;
+            size_t size = tree->values[i].name_size;
+            if (size == strlen(names[j]) && strncasecmp(name, names[j], size) == 0 && memcmp(name, names[j], size) != 0)
+                return false;
+        }
+    return true;
+}
+
+bool resources_may_open(const struct json_tree *tree)
+{
+    bool is_denied;
+    if (json_tree_kind(tree, 0) != '{' || !is_spelt(tree))
+        return true;
+    uint32_t list = json_tree_member(tree, 0, "devices");
+    return list && json_tree_kind(tree, list) == '[' && allows_more(tree, list, &is_denied);
 }
 
 static bool is_bind(const struct json_tree *tree, uint32_t mount)
@@ -152,7 +188,38 @@ static bool mounts_node(const struct json_tree *tree, const char *bundle)
     return false;
 }
 
-/* As _DANGEROUS in shim/create/grants_rule.py. */
+/* Whether a hook gives devices by itself, or cannot be told: as _HOOKS in shim/create/grants_hardware.py. */
+static bool is_giving(const struct json_tree *tree, uint32_t hook)
+{
+    static const char *const names[] = {"nvidia-container-runtime-hook", "nvidia-container-toolkit"};
+    size_t size = 0;
+    uint32_t path = json_tree_member(tree, hook, "path");
+    const char *text = path ? json_tree_plain(tree, path, &size) : NULL;
+    if (!text)
+        return true;
+    const char *slash = memrchr(text, '/', size);
+    const char *name = slash ? slash + 1 : text;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == (size_t)(text + size - name) && memcmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool has_giving_hook(const struct json_tree *tree)
+{
+    uint32_t hooks = json_tree_member(tree, 0, "hooks");
+    if (!hooks || json_tree_kind(tree, hooks) == 'n')
+        return false;
+    if (json_tree_kind(tree, hooks) != '{')
+        return true;
+    for (uint32_t stage = tree->values[hooks].first; stage; stage = tree->values[stage].next)
+        for (uint32_t hook = tree->values[stage].first; hook; hook = tree->values[hook].next)
+            if (json_tree_kind(tree, stage) != '[' || is_giving(tree, hook))
+                return true;
+    return false;
+}
+
+/* As _ANNOTATIONS in shim/create/grants_hardware.py. */
 static bool is_annotated(const struct json_tree *tree)
 {
     static const char *const dangerous[] = {"org.systemd.property.Device", "krun.gpu_flags"};
@@ -178,11 +245,12 @@ bool may_have_hardware(const struct call *call, const char *text, size_t size)
     if (tree == MAP_FAILED)
         return true;
     bool has = true;
-    if (json_tree_read(tree, text, size) == 0 && json_tree_kind(tree, 0) == '{' && question_is_spelt(tree)) {
+    if (json_tree_read(tree, text, size) == 0 && json_tree_kind(tree, 0) == '{' && question_is_spelt(tree) &&
+        is_spelt(tree)) {
         uint32_t linux_ = json_tree_member(tree, 0, "linux");
         has = !linux_ || json_tree_kind(tree, linux_) != '{' || !is_empty(tree, linux_, "devices") ||
               !is_empty(tree, linux_, "netDevices") || allows_hardware(tree, linux_) || is_annotated(tree) ||
-              mounts_node(tree, call->bundle ? call->bundle : ".");
+              has_giving_hook(tree) || mounts_node(tree, call->bundle ? call->bundle : ".");
     }
     munmap(tree, sizeof *tree);
     return has;

@@ -15,6 +15,8 @@
  *                                                  where anything is unusual: Python, the same
  *     an update with a file of resources for
  *       a container with a record                -> the resources get the device rules, the rest as for exec
+ *     an update that may open hardware, where
+ *       grants are enforced                      -> Python
  *
  * The rows for create also apply to run and restore.
  *
@@ -194,9 +196,10 @@ static bool has_original(void)
     return size < (int)sizeof path && access(path, F_OK) == 0;
 }
 
+static struct needle_file file;
+
 static enum answer does_it_ask(void)
 {
-    static struct needle_file file;
     config.reading = read_config();
     if (config.reading == CONFIG_UNREAD)
         return MAY_ASK;
@@ -211,6 +214,15 @@ static enum answer does_it_ask(void)
         return MAY_ASK;
     bool is_known = config.reading == CONFIG_READ && file.is_current && !call.unknown && !has_original();
     return is_known && !nearly_asks(config.text, config.size, file.needles, file.count) ? NOTHING_ASKS : LIKELY_NOT;
+}
+
+/* Whether an update asks for more than it may have, as far as that must be judged: its rules open hardware. */
+static enum answer does_update_open(void)
+{
+    find_needles(&file);
+    if ((file.is_current && !file.enforces) || !update_may_open(call.resources))
+        return NOTHING_ASKS;
+    return file.enforces ? MAY_ASK : LIKELY_NOT;
 }
 
 /* --- Python ----------------------------------------------------------------------------------------------------- */
@@ -257,7 +269,7 @@ __attribute__((noreturn)) static void execute_create(const char *name, char *con
         python_add_value(text->name, *(const char **)(void *)((char *)&call + text->member));
     for (int i = 0; call.injects && i < call.devices; i++)
         python_add_value("device", devices[i]);
-    if (findings->answer == LIKELY_NOT || findings->is_repeated) /* if Python fails, the create continues without it */
+    if (findings->answer != MAY_ASK || findings->is_repeated) /* if Python fails, the create continues without it */
         python_add("asks=0");
     if (findings->is_repeated)
         python_add("repeated=1");
@@ -314,9 +326,10 @@ int main(int argc, char *argv[])
                 "The other options are those of %s:\n\n",
                 call.verb, low.path);
     record_key(record, name, call.root, call.id);
-    enum answer answer = call.injects ? does_it_ask() : NOTHING_ASKS;
+    enum answer answer = call.injects ? does_it_ask() : call.resources ? does_update_open() : NOTHING_ASKS;
     bool is_recorded = (call.process || call.resources) && call.id && has_record(record);
-    if (is_recorded && (call.process ? complete_exec(&call, name, record) : complete_update(&call, name, record)))
+    if (is_recorded && answer == NOTHING_ASKS &&
+        (call.process ? complete_exec(&call, name, record) : complete_update(&call, name, record)))
         is_recorded = false;
     if (answer == NOTHING_ASKS && !is_recorded)
         execute_low_level(low.path, kept);

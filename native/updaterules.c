@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "updaterules.h"
+#include "hardware.h"
 #include "ownfiles.h"
 #include "record.h"
 #include "splices.h"
@@ -110,6 +111,34 @@ static bool complete_input(struct memory *memory, uint32_t rules)
         copy_input(memory, file, size);
     }
     return lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) >= 0 && is_done;
+}
+
+/* --- grants ------------------------------------------------------------------------------------------------------- */
+
+bool update_may_open(const char *resources)
+{
+    struct memory *memory = mmap(NULL, sizeof *memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct stat status;
+    size_t size = 0;
+    if (memory == MAP_FAILED)
+        return true;
+    bool is_read;
+    if (strcmp(resources, "-") == 0) {
+        cleanup_fd int file = memfd_create("resources", MFD_CLOEXEC);
+        if (file < 0)
+            return true;
+        size = read_input(memory->text, MAX_FILE);
+        is_read = size < MAX_FILE;
+        memory->text[size] = '\0';
+        copy_input(memory, file, size);
+        is_read = lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) >= 0 && is_read;
+    } else {
+        is_read = read_engine_file(resources, memory->text, MAX_FILE, &status, &size);
+    }
+    bool may = !is_read || json_tree_read(&memory->resources, memory->text, size) != 0 ||
+               resources_may_open(&memory->resources);
+    munmap(memory, sizeof *memory);
+    return may;
 }
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */

@@ -10,3 +10,9 @@
  * look; standard input, if it was read, is another file with the same bytes then.
  */
 bool complete_update(const struct call *call, const char *name, const char *record);
+
+/*
+ * Whether an update may open hardware, where grants are enforced: then Python judges it (shim/create/update_grants.py).
+ * Errs only towards true. Standard input, if it was read, is another file with the same bytes then.
+ */
+bool update_may_open(const char *resources);

@@ -3,9 +3,9 @@
 The launcher does the same when Python itself cannot be started. This is the other half: an installation that is half
 removed, damaged files, modules that were built for another Python. Builtin modules only, and shim.base.execute.
 
-What need not fail goes on as the low-level runtime: an exec or update only lacks what we would add, and a create in
-which the launcher found nothing that asks needs nothing of us. Everything else ends here, with one line on stderr and,
-for a create, in the runtime's --log file.
+What need not fail goes on as the low-level runtime: an exec, or an update whose rules need not be judged, only lacks
+what we would add, and a create in which the launcher found nothing that asks needs nothing of us. Everything else ends
+here, with one line on stderr and, for a create, in the runtime's --log file.
 """
 
 import posix
@@ -31,7 +31,7 @@ def end(part: str, words: list[str], error: Exception) -> "NoReturn":
         raise error  # a defect of a command, whose traceback helps
     call = words if part == "create" else []
     given = _given(call)
-    if given.get("verb") in {"exec", "update"} or given.get("asks") == "0":
+    if given.get("verb") == "exec" or given.get("asks") == "0":
         try:
             from shim.base.execute import execute, let_interrupts_through
 

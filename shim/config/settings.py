@@ -53,7 +53,7 @@ class Settings:
         fold: OFF, AUTO, OURS or KNOWN: which hooks create does itself (shim.create.fold).
         enforce: whether a container gets only devices that are granted to its subject (shim.create.grants_rule).
         default_subject: of containers that no table names, "" for none.
-        runtimes, bundles, cgroups, namespaces: what tells the subject -> the subject, see shim.create.grants_rule.
+        runtimes, bundles, cgroups, namespaces: what tells the subject -> the subject, see shim.create.grants_subject.
         log_file: "" for no log, None for the usual path of this user (shim.create.log).
         warnings: findings about unknown keys.
     """

@@ -67,10 +67,11 @@ def prepare(call: Invocation, *, rootful: bool) -> Outcome:
         call: the call of the runtime.
         rootful: whether we are the host's root (shim.host.identity).
     Returns:
-        what came of it; it has a refusal where something is asked for and cannot be given.
+        what came of it; it has a refusal where something is asked for and cannot be given, or is not granted.
     """
     if call.verb not in {"exec", "update"} and not call.is_repeated:
         return inject(call, rootful=rootful)
+    outcome = Outcome()
     try:
         if call.is_repeated:
             record.clean_up(record_files.directory(), call.key)
@@ -79,12 +80,15 @@ def prepare(call: Invocation, *, rootful: bool) -> Outcome:
 
             exec_env.complete(call)
         else:
-            from shim.create import update_rules
+            from shim.create import update_grants, update_rules
 
-            update_rules.complete(call)
-    except Exception:  # noqa: S110  # a module of ours is damaged: the call goes on without what we would do
-        pass
-    return Outcome()
+            update_grants.judge(call, outcome, rootful=rootful)
+            if not outcome.refusal:
+                update_rules.complete(call)
+    except Exception as error:  # a module of ours is damaged: the call goes on without what we would do
+        if call.verb == "update" and call.may_ask:  # the launcher has seen rules that may not be granted
+            outcome.refusal = internal(error)
+    return outcome
 
 
 def inject(call: Invocation, *, rootful: bool) -> Outcome:

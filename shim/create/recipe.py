@@ -141,9 +141,9 @@ def decide(question: Question, world: World) -> Decision:
         request.check(question, decision.requests)
         names = list(decision.requests)
         if enforces:
-            from shim.create import grants_rule  # late: few machines enforce grants
+            from shim.create import grants_rule, grants_subject  # late: few machines enforce grants
 
-            decision.subject = grants_rule.subject_of(question, settings)
+            decision.subject = grants_subject.subject_of(question, settings)
             drivers = image.driver_only if image else ()
             grants_rule.check_names([name for name in names if name not in drivers], question, settings, world)
         blocks = world.specs(names, image.driver_only if image else ())

@@ -20,6 +20,7 @@ from shim.create.bundle import edit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from shim.create.invocation import Invocation
@@ -42,7 +43,7 @@ def complete(call: Invocation, directory: str = "") -> None:
         origins = entry["origins"] if entry else ()
         nodes = [node for origin in origins for node in origin["edits"].get("deviceNodes") or ()]
         if nodes and call.resources == "-":
-            _replace_input(nodes)
+            replace_input(lambda data: _edited(data, nodes))
         elif nodes:
             edit(call.resources, lambda resources: _completed(resources, nodes))
     except Exception:  # noqa: S110  # see above; not even a defect of ours may stop it
@@ -59,16 +60,27 @@ def _completed(resources: Json, nodes: list[Json]) -> Json:
     return completed
 
 
-def _replace_input(nodes: list[Json]) -> None:
+def replace_input(edit: Callable[[bytes], bytes]) -> bytes:
+    """Read standard input to its end, and put a file in memory in its place, from which it can be read again.
+
+    Arguments:
+        edit: makes of what was read what is to be read.
+    Returns:
+        what was read.
+    Raises:
+        OSError: it cannot be read, or the file cannot be made.
+    """
     fd = posix.memfd_create("resources", posix.MFD_CLOEXEC)  # first: what is read must not be lost
     parts = []
     while part := posix.read(_INPUT, 1 << 16):
         parts.append(part)
-    data = _edited(b"".join(parts), nodes)
+    given = b"".join(parts)
+    data = edit(given)
     written = 0
     while written < len(data):
         written += posix.pwrite(fd, data[written:], written)  # the reader begins at the beginning
     posix.dup2(fd, _INPUT)
+    return given
 
 
 def _edited(data: bytes, nodes: list[Json]) -> bytes:

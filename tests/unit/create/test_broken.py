@@ -137,9 +137,19 @@ def test_with_any_one_file_damaged(scene: Scene, file: str, kind: str, hot: bool
         (scene.tree / "hot").unlink()
     DAMAGE[kind](scene.tree / file)
     scene.goes_on("exec", "process=/nowhere")
-    scene.goes_on("update", "resources=-")
+    scene.goes_on("update", "resources=-", "asks=0")
     scene.goes_on("create", "asks=0")
     scene.is_served_or_refused()
+
+
+@pytest.mark.parametrize("file", ["create/update_grants.py", "create/grants_hardware.py", "create/__init__.py"])
+def test_an_update_whose_rules_must_be_judged_is_refused(scene: Scene, file: str) -> None:
+    """The launcher has seen such rules, and that grants are enforced."""
+    (scene.tree / "hot").unlink()
+    (scene.tree / file).write_text("1 / 0\n")
+    done = scene.call("update", "resources=-", "log-format=json")
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert done.stderr.split(":")[1].strip() in {"SHIM_BROKEN", "INTERNAL"}
 
 
 @pytest.mark.parametrize("file", sorted(NEEDED))

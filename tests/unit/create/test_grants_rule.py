@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-import posix
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,136 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.create.granted_host import DENY, GRANTS, KIND, USUAL, Scene, enforcing, grant
 from unit.grants.grant_scene import forked
 
 from shim.base.findings import CdiError
-from shim.create import grants_rule, holders
-from shim.create.bundle import Bundle
+from shim.create import grants_hardware, grants_subject, holders
 from shim.create.invocation import Invocation
-from shim.create.question import Question
-from shim.create.recipe import Decision, decide
-from shim.create.recorded import Recorded, decision_to_json, trace_from_json, trace_to_json
 from shim.create.world import World
 from shim.grants.store import Store
-from shim.hooks._core import ffi, lib
 
 Json = dict[str, Any]
-
-KIND = "acme.example/gpu"
-GRANTS, LOG = Path("/etc/shim/grants.json"), Path("/var/log/shim/audit.jsonl")
-ID = "4f6c0c2b7d1e"
-
-DENY: Json = {"allow": False, "access": "rwm"}
-# The rules of a container under docker (moby, oci/defaults.go) and containerd (pkg/oci/spec_opts.go)
-USUAL: list[Json] = [
-    DENY,
-    *({"allow": True, "type": "c", "major": 1, "minor": minor, "access": "rwm"} for minor in (3, 5, 7, 8, 9)),
-    *({"allow": True, "type": "c", "major": 5, "minor": minor, "access": "rwm"} for minor in (0, 1, 2)),
-    {"allow": True, "type": "c", "access": "m"},
-    {"allow": True, "type": "b", "access": "m"},
-    {"allow": True, "type": "c", "major": 136, "access": "rwm"},
-]
-
-
-class Scene:
-    """A machine with two cards, of which the first is granted to repo-a, and a create that asks for nothing."""
-
-    def __init__(self, top: Path) -> None:
-        self.top, self.bundle = top, top / "run/ns" / ID
-        self.settings: Json = {}
-        for path in ("dev", "cdi", "empty"):
-            (top / path).mkdir()
-        self.bundle.mkdir(parents=True)
-        for name, minor in (("gpu0", 0), ("gpu1", 1), ("control", 255)):
-            os.mknod(top / "dev" / name, 0o020666, os.makedev(240, minor))
-        self.write_spec()
-        self.config: Any = {
-            "ociVersion": "1.0.2",
-            "process": {"args": ["sh"], "cwd": "/", "capabilities": {"bounding": ["CAP_MKNOD"]}},
-            "root": {"path": "rootfs"},
-            "mounts": [
-                {"destination": "/proc", "type": "proc", "source": "proc"},
-                {"destination": "/etc/hosts", "type": "bind", "source": "/etc/hosts", "options": ["rbind"]},
-                {"destination": "/work", "type": "bind", "source": str(top), "options": ["rbind"]},
-            ],
-            "linux": {"resources": {"devices": copy.deepcopy(USUAL)}, "cgroupsPath": "/repo-a/4f6c"},
-            "annotations": {},
-        }
-
-    def node(self, name: str) -> Json:
-        return {"path": f"/dev/{name}", "hostPath": f"{self.top}/dev/{name}"}
-
-    def write_spec(self) -> None:
-        cards = {"0": ["gpu0"], "1": ["gpu1"], "all": ["gpu0", "gpu1"]}
-        devices: list[Json] = [
-            {"name": name, "containerEdits": {"deviceNodes": [self.node(node) for node in nodes]}}
-            for name, nodes in cards.items()
-        ]
-        devices.append({"name": "null", "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]}})
-        port = {"netDevices": [{"hostInterfaceName": "eth7", "name": "eth1"}]}
-        devices.append({"name": "port", "containerEdits": port})
-        common = {"deviceNodes": [self.node("control")]}
-        spec = {"cdiVersion": "1.1.0", "kind": KIND, "containerEdits": common, "devices": devices}
-        (self.top / "cdi/a.json").write_text(json.dumps(spec))
-
-    def question(
-        self, *, verb: str = "create", name: str = "shim", root: str = "", devices: tuple[str, ...] = ()
-    ) -> Question:
-        (self.bundle / "config.json").write_text(
-            self.config if isinstance(self.config, str) else json.dumps(self.config)
-        )
-        words = [f"low={self.top}/runc", f"name={name}", f"self={self.top}/shim", f"verb={verb}", f"id={ID}"]
-        words += [f"bundle={self.bundle}", f"root={root}", *(f"device={KIND}={device}" for device in devices)]
-        call = Invocation([*words, "--", "true"])
-        return Question(call, Bundle(call.config), rootful=True)
-
-    def decide(self, **options: Any) -> Decision:
-        lines = [f'[cdi]\nspec-dirs = ["{self.top}/cdi"]\n[log]\nfile = ""\n[grants]']
-        settings = {"enforce": True, "default-subject": "repo-a", **self.settings}
-        lines += [f"{name} = {_toml(value)}" for name, value in settings.items()]
-        (self.top / "config.toml").write_text("\n".join([*lines, ""]))
-        question = self.question(**options)
-        decision = decide(question, World())
-        again = decide(question, Recorded(trace_from_json(json.loads(json.dumps(trace_to_json(decision.trace))))))
-        assert decision_to_json(again) == json.loads(json.dumps(decision_to_json(decision))), (
-            "made again from its trace"
-        )
-        return decision
-
-    def refusal(self, **options: Any) -> str:
-        """The ids and the text of the refusal, "" for none."""
-        refusal = self.decide(**options).refusal
-        return f"{' '.join(finding.id for finding in refusal.findings)}: {refusal}" if refusal else ""
-
-    def launcher_notices(self) -> bool:
-        """Whether the launcher starts Python for this config.json, though it asks for nothing."""
-        data = (self.bundle / "config.json").read_bytes()
-        call, bundle = ffi.new("struct call *"), ffi.new("char[]", str(self.bundle).encode())
-        call.bundle = bundle
-        return bool(lib.may_have_hardware(call, ffi.new("char[]", data), len(data)))
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(name)} = {json.dumps(item)}" for name, item in value.items()) + "}"
-    return json.dumps(value)
 
 
 @pytest.fixture
 def scene(trusted_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    scene = Scene(trusted_path)
-    monkeypatch.setitem(posix.environ, b"SHIM_CONFIG", str(trusted_path / "config.toml").encode())
-    scene.settings = {"enforce": False}
-    scene.decide()
-    scene.settings = {}
-    grant("repo-a", "0")
-    yield scene
-    for path in (*GRANTS.parent.glob("grants*"), LOG):
-        path.unlink(missing_ok=True)
-
-
-def grant(subject: str, *names: str) -> None:
-    Store().add(subject, [f"{KIND}={name}" for name in names], lambda: World().served().whole())
+    with enforcing(trusted_path, monkeypatch) as scene:
+        yield scene
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -246,7 +130,7 @@ def test_without_a_subject_nothing_is_granted(scene: Scene) -> None:
     ],
 )
 def test_patterns(pattern: str, text: str, *, expected: bool) -> None:
-    assert grants_rule.matches(pattern, text) is expected
+    assert grants_subject.matches(pattern, text) is expected
 
 
 # --- hardware ---------------------------------------------------------------------------------------------------------
@@ -286,6 +170,34 @@ def annotated(name: str) -> Callable[[Scene], None]:
     return lambda scene: scene.config["annotations"].update({name: "x"})
 
 
+def hooked(*variables: str, path: str = "/usr/bin/nvidia-container-runtime-hook") -> Callable[[Scene], None]:
+    def add(scene: Scene) -> None:
+        scene.config["hooks"] = {"prestart": [{"path": path, "args": [path, "prestart"]}]}
+        scene.config["process"]["env"] = ["PATH=/bin", *variables]
+
+    return add
+
+
+def overlay(layers: str) -> Callable[[Scene], None]:
+    def add(scene: Scene) -> None:
+        options = [f"lowerdir={layers}".replace("TOP", str(scene.top)), "ro"]
+        scene.config["mounts"].append({"destination": "/x", "type": "overlay", "source": "overlay", "options": options})
+
+    return add
+
+
+def rooted(path: str) -> Callable[[Scene], None]:
+    return lambda scene: scene.config["root"].update(path=path)
+
+
+def capable(*names: str) -> Callable[[Scene], None]:
+    return lambda scene: scene.config["process"].update(capabilities={"bounding": list(names)})
+
+
+def namespaces(*types: str) -> Callable[[Scene], None]:
+    return lambda scene: scene.config["linux"].update(namespaces=[{"type": type} for type in types])
+
+
 def without_capabilities(scene: Scene) -> None:
     scene.config["process"]["capabilities"] = {"bounding": ["CAP_CHOWN"]}
 
@@ -311,6 +223,8 @@ ONE = f"{KIND}=1 is not granted"
     [
         pytest.param(device(), ONE, id="a node"),
         pytest.param(device("u"), ONE, id="a node of the older name"),
+        pytest.param(device(major=4096 + 240), ONE, id="a node by a number that the kernel cuts"),
+        pytest.param(device(major=(1 << 32) + 240, minor=(1 << 20) + 1), ONE, id="by numbers that runc cuts"),
         pytest.param(device(minor=0), "", id="a node of a granted device"),
         pytest.param(device(minor=255), "", id="a node that all devices of the spec have"),
         pytest.param(device(minor=77), "", id="a node of no CDI device"),
@@ -322,6 +236,7 @@ ONE = f"{KIND}=1 is not granted"
         pytest.param(mount("../../../dev/gpu1"), ONE, id="relative to the bundle"),
         pytest.param(mount("TOP/dev/gpu1", type="ext4"), ONE, id="of another type"),
         pytest.param(mount("TOP/dev/gpu0"), "", id="of a granted device"),
+        pytest.param(mount("", Source="/dev/x"), "grants are enforced", id="with a name in other letters"),
         pytest.param(mount("TOP/dev"), "", id="of a directory, behind the device cgroup"),
         pytest.param(mount("/dev/null"), "", id="of null"),
         pytest.param(mount("TOP/gone"), "", id="of nothing"),
@@ -333,6 +248,11 @@ ONE = f"{KIND}=1 is not granted"
         pytest.param(usual_and(type="c", major=240, minor=-1, access="rw"), ONE, id="the same with -1"),
         pytest.param(usual_and(type="c", access="rw"), ONE, id="a rule for all of a type"),
         pytest.param(usual_and(access="rw"), ONE, id="a rule for all"),
+        pytest.param(usual_and(type="all", access="rw"), ONE, id="a rule for all by its first letter"),
+        pytest.param(usual_and(type="char", major=240, access="rw"), ONE, id="a rule for a type by its first letter"),
+        pytest.param(usual_and(type="c", major=(1 << 32) + 240, access="rw"), ONE, id="by a number that crun cuts"),
+        pytest.param(usual_and(type="c", major=-2, access="rw"), ONE, id="a rule with a negative number"),
+        pytest.param(rules(*USUAL, {"Allow": True, "access": "rw"}), "grants are enforced", id="in other letters"),
         pytest.param(usual_and(type="a", major=7, access="rw"), ONE, id="a rule for all, with a number"),
         pytest.param(usual_and(type="b", access="rw"), "", id="a rule for block devices"),
         pytest.param(usual_and(type="c", major=240, minor=0, access="rw"), "", id="a rule for a granted device"),
@@ -349,6 +269,12 @@ ONE = f"{KIND}=1 is not granted"
         pytest.param(both(CLOSED, rules(), mount("/")), ONE, id="no rules, and the host's root"),
         pytest.param(both(CLOSED, rules(), mount("TOP/empty")), "", id="no rules, and another directory"),
         pytest.param(both(CLOSED, rules(), mount("none", type="devtmpfs")), ONE, id="no rules, and devtmpfs"),
+        pytest.param(both(CLOSED, rules(), overlay("TOP/empty:TOP/dev")), ONE, id="no rules, and a layer"),
+        pytest.param(both(CLOSED, rules(), overlay("TOP/empty")), "", id="no rules, and another layer"),
+        pytest.param(both(CLOSED, rules(), rooted("/")), ONE, id="no rules, and the host's root as its own"),
+        pytest.param(both(CLOSED, rules(), capable("CAP_SYS_ADMIN")), ONE, id="no rules, and CAP_SYS_ADMIN"),
+        pytest.param(both(CLOSED, rules(), namespaces("pid")), ONE, id="no rules, and the mounts of the host"),
+        pytest.param(namespaces("pid"), "", id="the mounts of the host, behind the device cgroup"),
         pytest.param(both(CLOSED, rules({**DENY, "access": "w"}), mount("TOP/dev")), ONE, id="a denial to write"),
         pytest.param(
             lambda scene: scene.config["linux"].update(netDevices={"eth7": {}}),
@@ -358,6 +284,17 @@ ONE = f"{KIND}=1 is not granted"
         pytest.param(annotated("org.systemd.property.DeviceAllow"), "can open devices", id="a property of the unit"),
         pytest.param(annotated("org.systemd.property.TimeoutStopUSec"), "", id="another property"),
         pytest.param(annotated("krun.gpu_flags"), "can open devices", id="a VM with a GPU"),
+        pytest.param(hooked("NVIDIA_VISIBLE_DEVICES=0"), "can open devices", id="a hook with a variable"),
+        pytest.param(hooked("CUDA_VERSION=12"), "can open devices", id="a hook with an older image"),
+        pytest.param(hooked("DOCKER_RESOURCE_GPU=x"), "can open devices", id="a hook with a variable of swarm"),
+        pytest.param(
+            both(hooked(), mount("/dev/null", destination="/var/run/nvidia-container-devices/0")),
+            "can open devices",
+            id="a hook with a mount",
+        ),
+        pytest.param(hooked("NVIDIA_VISIBLE_DEVICES=void", "CUDA_VERSION=12"), "", id="a hook that is kept from it"),
+        pytest.param(hooked(), "", id="a hook that nothing asks"),
+        pytest.param(hooked("NVIDIA_VISIBLE_DEVICES=0", path="/usr/bin/other"), "", id="another hook"),
         pytest.param(twice, "grants are enforced", id="a name twice"),
         pytest.param(misspelt, "grants are enforced", id="a name in other letters"),
         pytest.param(lambda _scene: None, "", id="nothing"),
@@ -388,7 +325,7 @@ def test_the_nodes_that_every_container_has_are_the_same_in_both_languages(scene
             rule = {"allow": True, "type": kind, "major": major, "minor": minor, "access": "rw"}
             rules(DENY, rule)(scene)
             scene.question()
-            _, allowing = grants_rule._allowing([DENY, rule])
+            _, allowing = grants_hardware.allowing([DENY, rule])
             assert scene.launcher_notices() is bool(allowing), (major, minor)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.native.repeat_host import CONFIG, NAME, SETTLED, Host, own_interpreter
+from unit.native.repeat_host import CONFIG, LINK, NAME, SETTLED, Host, own_interpreter
 
 from shim.cdi import directories
 from shim.grants.store import Store
@@ -105,6 +105,47 @@ def test_what_was_decided_without_enforcement_is_not_repeated_with_it(enforced: 
     SETTINGS.write_text(text)
     time.sleep(SETTLED)
     assert not enforced.host.create().is_repeated
+
+
+RULE = {"allow": True, "type": "c", "major": 240, "minor": 9, "access": "rw"}
+REFUSED = "GRANT_MISSING: v.example/repeat=card is not granted to repo-a (c 240:9 is in the update)"
+
+
+def update(host: Host, *rules: dict[str, Any], way: str = "file") -> subprocess.CompletedProcess[str]:
+    """An update of a container without a record; the low-level runtime prints what it reads on standard input."""
+    reader, file = host.directory / "reader", host.directory / "resources.json"
+    reader.write_text("#!/bin/sh\nexec cat\n")
+    reader.chmod(0o755)
+    LINK.unlink()
+    LINK.symlink_to(reader)
+    file.write_text(json.dumps({"devices": [*CONFIG["linux"]["resources"]["devices"], *rules]}))
+    words = [NAME, "update", "--resources", "-" if way == "input" else str(file), "c9"]
+    with file.open() as given:
+        return subprocess.run(
+            words, executable=host.launcher, stdin=given, capture_output=True, text=True, check=False, timeout=60
+        )
+
+
+@pytest.mark.parametrize("way", ["file", "input"])
+def test_an_update_that_opens_what_is_not_granted_is_refused(enforced: Enforced, installed: Path, way: str) -> None:
+    host, text = enforced.host, Path(enforced.host.directory / "resources.json")
+    assert update(host, way=way).returncode == 0
+    done = update(host, RULE, way=way)
+    assert done.returncode == 1
+    assert REFUSED in done.stderr
+    line = json.loads(Path("/var/log/shim.log").read_text().splitlines()[-1])
+    assert (line["verb"], line["outcome"], line["findings"][0]["id"]) == ("update", "failed", "GRANT_MISSING")
+    enforced.grant("repo-a", "v.example/repeat=card")
+    done = update(host, RULE, way=way)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == text.read_text(), "the low-level runtime reads all of it"
+    Store().revoke("repo-a", ["v.example/repeat=card"])
+    interpreter = own_interpreter(host, installed)
+    assert update(host, RULE, way=way).returncode == 1
+    interpreter.unlink()
+    assert update(host, RULE, way=way).returncode == 1
+    done = update(host, way=way)
+    assert (done.returncode, done.stdout) == (0, text.read_text()), "nothing to judge, so no Python"
 
 
 def test_without_python_what_has_no_device_starts_and_what_has_one_does_not(

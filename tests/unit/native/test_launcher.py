@@ -415,6 +415,7 @@ def test_an_exec_into_a_container_with_a_record_is_pythons(world: World) -> None
         "root": ["/r"],
         "key": [record_files.key("shim", "/r", "x")],
         "log": ["l"],
+        "asks": ["0"],
         "--": [str(world.runtime), *line],
     }
 
