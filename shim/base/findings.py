@@ -169,6 +169,7 @@ TABLE: dict[str, tuple[str, str]] = {
         WARNING,
         "give it the same options as the default runtime; `shim runtime configure` copies them",
     ),
+    "KUBELET_CGROUPS": (ERROR, "give the runtime and the kubelet the same cgroup driver, then restart the engine"),
     "RUNTIME_IGNORED": (ERROR, "take out the key that the message names; `shim runtime configure` does"),
     "RUNTIME_ANNOTATIONS": (WARNING, 'set container_annotations = ["cdi.k8s.io/*"]; `shim runtime configure` does'),
     "POD_REQUESTS": (ERROR, "take the pattern out of pod_annotations; container_annotations is enough"),

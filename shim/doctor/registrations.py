@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import ERROR, CdiError, Finding
 from shim.discover import engine_fit
+from shim.doctor import kubelet
 from shim.doctor.model import DEFAULT, DIRECTORY, REGISTRATION, REQUEST, Check
 from shim.engines import launcher, table, undo_records, verify
 
@@ -101,6 +102,7 @@ def _of_engine(
             injects_itself = finding.id == "HANDLER_MISSING" and not names and registry.cdi
             follows = injects_itself or (is_misread and finding.id in _OF_MISREAD and finding.level == ERROR)
             found[_LINKS.get(finding.id, REGISTRATION)].append(finding.as_warning() if follows else finding)
+    found[REGISTRATION] += kubelet.checks(machine.host, engine.name, location, registry, names)
     version = ".".join(map(str, location.version))
     what = " ".join(filter(None, [engine.name, version]))
     runtimes = ", ".join(

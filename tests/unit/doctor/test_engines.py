@@ -8,6 +8,7 @@ import pytest
 from unit.doctor.hosts import DAEMON, Patient, errors
 
 from shim.base.findings import ERROR, WARNING
+from shim.host.host import Daemon
 
 CONTAINERD = "/etc/containerd/config.toml"
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
@@ -155,3 +156,77 @@ def test_an_engine_without_shim_is_no_fault_where_another_has_it(patient: Patien
     patient.write(CONTAINERD, 'version = 2\ndisabled_plugins = ["cri"]\n')
     assert errors(patient.examine()) == set()
     assert errors(patient.examine(engine="containerd")) == {"CRI_DISABLED"}
+
+
+# --- the kubelet ----------------------------------------------------------------------------------------------------
+
+KUBELET = "/var/lib/kubelet/config.yaml"
+
+
+def _kubelet(*words: str) -> Harm:
+    return lambda patient: patient.options.update(daemons=[Daemon(9, ("/usr/bin/kubelet", *words), 1.0)])
+
+
+def _both(*harms: Harm) -> Harm:
+    def harm(patient: Patient) -> None:
+        for each in harms:
+            each(patient)
+
+    return harm
+
+
+def _file(text: str, path: str = KUBELET) -> Harm:
+    return lambda patient: patient.write(path, text)
+
+
+# Where the kubelet's driver is set -> whether it differs from that of the runtime, which is systemd
+DRIVERS: dict[str, tuple[Harm, bool]] = {
+    "no kubelet": (lambda _: None, False),
+    "its configuration has the same": (_file("cgroupDriver: systemd\n"), False),
+    "its configuration has another": (_file("kind: KubeletConfiguration\ncgroupDriver: cgroupfs\n"), True),
+    "its configuration in JSON has another": (_file('{"cgroupDriver": "cgroupfs"}'), True),
+    "its configuration sets none": (_file("kind: KubeletConfiguration\n"), True),
+    "its option wins over the configuration": (
+        _both(_file("cgroupDriver: cgroupfs\n"), _kubelet("--cgroup-driver=systemd")),
+        False,
+    ),
+    "it names another file": (
+        _both(
+            _file("cgroupDriver: systemd\n"),
+            _file("cgroupDriver: cgroupfs\n", "/etc/k.yaml"),
+            _kubelet("--config", "/etc/k.yaml"),
+        ),
+        True,
+    ),
+    "a later file of its directory wins": (
+        _both(
+            _file("cgroupDriver: cgroupfs\n"),
+            _file("cgroupDriver: cgroupfs\n", "/etc/k.d/10-a.conf"),
+            _file("cgroupDriver: systemd\n", "/etc/k.d/20-b.conf"),
+            _kubelet(f"--config={KUBELET}", "--config-dir=/etc/k.d"),
+        ),
+        False,
+    ),
+    "it runs without any configuration": (_kubelet(), True),
+    "its configuration is no YAML": (_file("a: [\n"), True),
+}
+
+
+@pytest.mark.parametrize("case", DRIVERS)
+def test_c5_the_runtime_must_have_the_cgroup_driver_of_the_kubelet(containerd: Patient, case: str) -> None:
+    harm, differs = DRIVERS[case]
+    harm(containerd)
+    assert errors(containerd.examine()) == ({"KUBELET_CGROUPS"} if differs else set())
+
+
+def test_c5_an_engine_that_tells_the_kubelet_its_driver_makes_it_a_warning(containerd: Patient) -> None:
+    _file("cgroupDriver: cgroupfs\n")(containerd)
+    containerd.version = (2, 0, 1)
+    findings = [finding for finding in containerd.examine().findings if finding.id == "KUBELET_CGROUPS"]
+    assert [finding.level for finding in findings] == [WARNING]
+    assert "SystemdCgroup = false for shim" in findings[0].remedy
+
+
+def test_c5_docker_is_not_the_kubelets_engine(patient: Patient) -> None:
+    _file("cgroupDriver: systemd\n")(patient)
+    assert "KUBELET_CGROUPS" not in {finding.id for finding in patient.examine().findings}
