@@ -180,12 +180,14 @@ int hook_parse(int argc, char *const argv[], int first, struct hook_call *call, 
 
 /* ---- running ---- */
 
-static void report_fault(const char *level, const char *hook, const struct fault *fault)
+static void report_fault(const struct hook_call *call, const char *level, const char *hook, const struct fault *fault)
 {
     char line[512];
 
     snprintf(line, sizeof line, "shim: %s: hook %s: %s", level, hook, fault->text);
     report(NULL, NULL, line);
+    if (call->bundle)
+        hook_log(call, hook, fault->text);
 }
 
 static bool asked(const struct hook_call *call, const char *name)
@@ -211,7 +213,7 @@ static void warn_of_unknown(const struct hook_call *call)
         if (find_hook(call->names[i]))
             continue;
         fault_say(&fault, ENOSYS, "no hook of this name is known; it is passed over");
-        report_fault("warning", call->names[i], &fault);
+        report_fault(call, "warning", call->names[i], &fault);
     }
 }
 
@@ -237,12 +239,14 @@ static int open_target(struct hook_call *call, struct root *root, struct fault *
         return rc;
     }
     int rc = hook_target_read(call, &target, fault);
-    if (!rc)
-        rc = root_open(root, target.root, fault);
+    if (rc)
+        return rc;
+    call->bundle = target.bundle;
+    call->id = *target.id ? target.id : NULL;
+    rc = root_open(root, target.root, fault);
     if (rc)
         return rc;
     hook_target_enter(&target, root);
-    call->bundle = target.bundle;
     root->one_mount = true;
     root->own_dev = true;
     if (target.uid)
@@ -277,7 +281,7 @@ static int run(const struct hook_call *call, const struct root *root, bool may_m
         }
         if (!hook->run(root, call, &fault))
             continue;
-        report_fault(call->root ? "error" : "warning", hook->name, &fault);
+        report_fault(call, call->root ? "error" : "warning", hook->name, &fault);
         status = call->root ? 1 : 0;
     }
     return status;
@@ -292,13 +296,13 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
     hide_process();
     call.vendor = vendor;
     if (hook_parse(argc, argv, first, &call, &fault)) {
-        report_fault("error", call.name_count ? call.names[0] : "?", &fault);
+        report_fault(&call, "error", call.name_count ? call.names[0] : "?", &fault);
         return 2;
     }
     warn_of_unknown(&call);
     int rc = open_target(&call, &root, &fault);
     if (rc == -ENOSYS && !call.root) {
-        report_fault("warning", call.names[0], &fault); /* the kernel lacks openat2: nothing is written */
+        report_fault(&call, "warning", call.names[0], &fault); /* the kernel lacks openat2: nothing is written */
         return 0;
     }
     if (!rc) {
@@ -307,7 +311,7 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor)
             fault_set(&fault, -rc, "cannot give up privileges");
     }
     if (rc) {
-        report_fault("error", call.names[0], &fault);
+        report_fault(&call, "error", call.names[0], &fault);
         return 1;
     }
     int status = run(&call, &root, mounts(&call));

@@ -27,6 +27,7 @@ struct hook_call {
     const char *generator, *compat;
     const char *driver, *cuda; /* the host's versions */
     const char *bundle;        /* of the container that is being started, NULL with --root */
+    const char *id;            /* likewise, NULL also where the state has none */
     int elsewhere;             /* as in ld_options */
     bool settle, keep_links, vendor;
     bool unusual; /* an option is unknown, or not for the start of a container */
@@ -91,7 +92,7 @@ int run_hooks(int argc, char *const argv[], int first, bool vendor);
 enum { HOOK_DEADLINE = 2000 };
 
 struct hook_target { /* from the state and the bundle's config.json */
-    char bundle[4096], root[4096];
+    char id[1024], bundle[4096], root[4096];
     int64_t uid, gid; /* host ids of the container's root, 0 without a user namespace */
     int64_t pid;      /* of the container's first process; 0 or 1 where it is not known on the host */
 };
@@ -104,6 +105,9 @@ int hook_target_read(const struct hook_call *call, struct hook_target *target, s
 
 /* If the container's process has a mount namespace of its own, changes the handle to the root in that namespace. */
 void hook_target_enter(const struct hook_target *target, struct root *root);
+
+/* hooklog.c: adds a line to the log of creates, if there is one: a hook of this container's start failed, and why. */
+void hook_log(const struct hook_call *call, const char *hook, const char *text);
 
 /* --- privileges.c --------------------------------------------------------------------------------------------------------- */
 

@@ -148,6 +148,8 @@ static bool parse_state(const char *text, size_t size, struct hook_target *targe
             json_string(&json, target->bundle, sizeof target->bundle);
         else if (!strcmp(name, "root"))
             json_string(&json, target->root, sizeof target->root);
+        else if (!strcmp(name, "id"))
+            json_string(&json, target->id, sizeof target->id);
         else if (!strcmp(name, "pid"))
             json_integer(&json, &target->pid);
         else

@@ -74,6 +74,7 @@ TABLE: dict[str, tuple[str, str]] = {
         "let root own the program and each directory above it, writable by nobody else, or correct the path",
     ),
     "HOOK_MISSING": (ERROR, "install the program that the spec names, or write the spec anew"),
+    "HOOK_FAILED": (WARNING, "mend the cause that the message names, then create the container anew"),
     "HOOK_KEPT": (WARNING, "write it by hand where it is needed in the other form"),
     "HOOK_STAGE": (WARNING, "ask whoever writes the spec for a createRuntime or createContainer hook"),
     "HOOK_ENVIRONMENT": (WARNING, "take the variable out of the hook's env in the spec"),

@@ -73,11 +73,11 @@ def _unknown(machine: Machine, word: str, found: list[KnownContainer]) -> Findin
 
 
 def _errors(machine: Machine, one: KnownContainer) -> list[Finding]:
-    """CONTAINER_FAILED, by the log, else by what the engine keeps."""
+    """CONTAINER_FAILED and HOOK_FAILED, by the log, else by what the engine keeps."""
     found = history.refused(machine, one.id)
     if not found and one.error:
         found = [Finding("CONTAINER_FAILED", f"{one.engine} keeps of its last start: {one.error}")]
-    return found
+    return [*found, *history.failed_hooks(machine, one.id)]
 
 
 # --- with a record ----------------------------------------------------------------------------------------------------

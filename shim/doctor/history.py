@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+_CREATES = ("create", "run", "restore")
 _END = 256 * 1024  # letters of the log that are looked at
 
 
@@ -38,7 +39,8 @@ def refused(machine: Machine, id: str) -> list[Finding]:
         machine: the machine.
         id: of the container.
     """
-    last = next((line for line in reversed(lines(machine)) if line.get("id") == id), {})
+    own = [line for line in lines(machine) if line.get("id") == id and line.get("verb") != "hook"]
+    last = own[-1] if own else {}
     if last.get("outcome") != "failed":
         return []
     found = [one for one in last.get("findings") or () if isinstance(one, dict)]
@@ -46,3 +48,23 @@ def refused(machine: Machine, id: str) -> list[Finding]:
     remedy = next((str(one["remedy"]) for one in found if one.get("level") == "ERROR" and one.get("remedy")), "")
     text = f"its last create, at {last.get('time')}, was refused: {'; '.join(shown)}"
     return [Finding("CONTAINER_FAILED", text, remedy)]
+
+
+def failed_hooks(machine: Machine, id: str) -> list[Finding]:
+    """HOOK_FAILED, for each hook that could not do its work since the last create of a container.
+
+    Arguments:
+        machine: the machine.
+        id: of the container.
+    """
+    own = [line for line in lines(machine) if line.get("id") == id]
+    creates = [number for number, line in enumerate(own) if line.get("verb") in _CREATES]
+    later = own[creates[-1] + 1 :] if creates else own
+    return [
+        Finding(
+            "HOOK_FAILED",
+            f"the hook {line.get('hook')} could not do its work at {line.get('time')}: {line.get('text')}",
+        )
+        for line in later
+        if line.get("verb") == "hook"
+    ]

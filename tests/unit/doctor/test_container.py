@@ -125,3 +125,19 @@ def test_podmans_containers_have_names_running_or_not(patient: Patient) -> None:
     patient.options = {"daemons": [Daemon(5, monitor, 1.0)]}
     found = {one.name: (one.engine, one.id, one.program) for one in lookup.known(patient.host, table.ENGINES.values())}
     assert found == {"running": ("podman", "bb22", "/usr/bin/runc"), "stopped": ("podman", "aa11", "")}
+
+
+def test_f1_a_hook_that_failed_is_reported_with_its_cause(patient: Patient) -> None:
+    """crun's message has the exit status of a hook at most."""
+    _run(patient, _config(patient, has_device=True))
+    hook = {"verb": "hook", "hook": "update-ldcache", "outcome": "failed", "time": "T"}
+    lines = [
+        {**hook, "id": ID, "text": "of the start before"},
+        {"verb": "create", "id": ID, "outcome": "injected"},
+        {**hook, "id": "other", "text": "of another container"},
+        {**hook, "id": ID, "text": "cannot write /etc/ld.so.cache: the file system is full"},
+    ]
+    patient.write("/var/log/shim.log", "\n".join(map(json.dumps, lines)))
+    (finding,) = patient.examine_container(ID).findings
+    assert finding.id == "HOOK_FAILED"
+    assert finding.text.endswith("at T: cannot write /etc/ld.so.cache: the file system is full")

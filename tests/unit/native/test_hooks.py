@@ -20,6 +20,7 @@ from unit.native.elves import library, note
 from unit.native.trees import CONF, Entry, build, picture
 from unit.native.world import PRELOAD
 
+from shim.create import log as create_log
 from shim.hooks import core
 from shim.host import ldcache
 
@@ -931,3 +932,69 @@ def test_a_process_that_has_left_for_its_own_root_leads_nowhere(tmp_path: Path) 
         other.communicate()
     assert container.names() == {"libg.so.1"}
     assert picture(canary) == before
+
+
+# --- the log --------------------------------------------------------------------------------------------------------
+
+LOG = Path(create_log.SYSTEM_FILE)  # the hook has the path written in
+
+
+@pytest.fixture
+def log() -> Iterator[Path]:
+    """The log of creates on the machine of this session, with one line."""
+    LOG.write_text("{}\n")
+    LOG.chmod(0o640)
+    yield LOG
+    LOG.unlink()
+
+
+@pytest.fixture
+def failing(tmp_path: Path) -> Container:
+    """A container with a directory where a hook must write a file."""
+    container = Container(tmp_path, {**LIBRARY, "etc/ld.so.cache/x": b""})
+    container.state["id"] = 'c"1'
+    return container
+
+
+def test_f1_a_hook_that_failed_has_a_line_in_the_log_of_creates(failing: Container, log: Path) -> None:
+    """crun drops what hooks write, and the container runs without their work: the cause was shown nowhere."""
+    failing.hook("hook", "update-ldcache", "--folder", "/opt/gpu")
+    _, line = log.read_text().splitlines()
+    members = json.loads(line)
+    assert (members["verb"], members["id"], members["bundle"]) == ("hook", 'c"1', str(failing.bundle))
+    assert (members["outcome"], members["hook"]) == ("failed", "update-ldcache")
+    assert "/etc/ld.so.cache" in members["text"]
+    assert members["time"].endswith("Z")
+
+
+def test_f1_a_hook_that_did_its_work_has_none(tmp_path: Path, log: Path) -> None:
+    good(Container(tmp_path, LIBRARY).hook("hook", "update-ldcache", "--folder", "/opt/gpu"))
+    assert log.read_text() == "{}\n"
+
+
+def test_f1_a_hook_makes_no_log(failing: Container) -> None:
+    LOG.unlink(missing_ok=True)
+    failing.hook("hook", "update-ldcache", "--folder", "/opt/gpu")
+    assert not LOG.exists()
+
+
+@pytest.mark.parametrize("harm", ["a link", "writable by others", "another user's", "a FIFO"])
+def test_f1_a_file_that_may_be_anybodys_is_not_written(
+    failing: Container, log: Path, tmp_path: Path, harm: str
+) -> None:
+    other = tmp_path / "other"
+    other.write_text("")
+    if harm == "a link":
+        log.unlink()
+        log.symlink_to(other)
+    elif harm == "a FIFO":
+        log.unlink()
+        os.mkfifo(log)
+    elif harm == "another user's":
+        os.chown(log, 4242, 0)
+    else:
+        log.chmod(0o662)
+    before = log.read_text() if log.is_file() else ""
+    failing.hook("hook", "update-ldcache", "--folder", "/opt/gpu")
+    assert other.read_text() == ""
+    assert (log.read_text() if log.is_file() else "") == before
