@@ -63,7 +63,7 @@ bool ld_wanted(const struct ld_work *work, const struct ld_dir *dir, const char 
 
 /* ---- listing ---- */
 
-static uint8_t type_of(const struct ld_dir *dir, const struct dirent64 *entry)
+static uint8_t type_of(const struct ld_dir *dir, const struct dirent *entry)
 {
     struct stat st;
 
@@ -91,17 +91,17 @@ static int read_names(struct ld_work *work, struct ld_dir *dir, const char *buff
 {
     size_t most = 0;
     struct ld_batch *batch = arena_get(&work->arena, sizeof *batch);
-    const struct dirent64 *entry;
+    const struct dirent *entry;
     int rc = 0;
 
     for (const char *at = buffer; at < buffer + size; at += entry->d_reclen, most++)
-        entry = (const struct dirent64 *)(const void *)at;
+        entry = (const struct dirent *)(const void *)at;
     struct ld_entry *entries = batch ? arena_get(&work->arena, most * sizeof *entries) : NULL;
     if (!entries)
         return -ENOMEM;
     *batch = (struct ld_batch){.dir = dir, .entries = entries};
     for (const char *at = buffer; !rc && at < buffer + size; at += entry->d_reclen) {
-        entry = (const struct dirent64 *)(const void *)at;
+        entry = (const struct dirent *)(const void *)at;
         uint8_t type = type_of(dir, entry);
         if (ld_wanted(work, dir, entry->d_name, type))
             rc = add_name(work, dir, batch, entry->d_name, type);
@@ -113,7 +113,7 @@ static int read_names(struct ld_work *work, struct ld_dir *dir, const char *buff
 
 static int read_directory(struct ld_work *work, struct ld_dir *dir, struct ld_crew *crew)
 {
-    _Alignas(struct dirent64) char buffer[32768];
+    _Alignas(struct dirent) char buffer[32768];
 
     for (;;) {
         long got = syscall(SYS_getdents64, dir->fd, buffer, sizeof buffer);

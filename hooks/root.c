@@ -221,12 +221,12 @@ bool root_holds(const struct root *root, const char *path, const void *data, siz
 
 bool root_empty(const struct root *root)
 {
-    _Alignas(struct dirent64) char buffer[4096];
+    _Alignas(struct dirent) char buffer[4096];
     cleanup_fd int fd = root_resolve(root, "/", O_RDONLY | O_DIRECTORY);
     long got = fd < 0 ? -1 : syscall(SYS_getdents64, fd, buffer, sizeof buffer);
 
     for (char *at = buffer; at < buffer + got;) {
-        struct dirent64 *entry = (struct dirent64 *)(void *)at;
+        struct dirent *entry = (struct dirent *)(void *)at;
         at += entry->d_reclen;
         if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
             return false;

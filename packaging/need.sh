@@ -179,6 +179,11 @@ packages() {
 }
 
 wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|run|test|fuzz|sanitize" >&2; exit 2; }
+if python pass && ! has python 3.10-or-later; then  # no package of this distribution mends it
+    version=$(python 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
+    echo "Python 3.10 or later is needed, and $PYTHON is $version: make PYTHON=/path/to/a/newer/python3" >&2
+    exit 1
+fi
 family=$(family)
 # shellcheck disable=SC2086  # a list of words
 look $wanted

@@ -224,7 +224,16 @@ def test_a_busybox_that_needs_libraries_of_the_host_is_none_for_a_container(tmp_
 def test_a_python_that_is_too_old_is_named(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "root", FEDORA)
     machine.give_build()
-    machine.program("python3", '#!/bin/sh\ncase "$*" in *version_info*) exit 1 ;; esac\n')
+    machine.program("python3", '#!/bin/sh\ncase "$*" in *print*) echo 3.9.2 ;; *version_info*) exit 1 ;; esac\n')
+    done = machine.need("build")
+    text = "Python 3.10 or later is needed, and python3 is 3.9.2: make PYTHON=/path/to/a/newer/python3\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", text), "no package is installed in vain"
+
+
+def test_where_no_python_is_its_package_is_named(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "root", DEBIAN)
+    machine.give_build()
+    (machine.bin / "python3").unlink()
     assert "  Python 3.10 or later (python3) (package python3)\n" in machine.need("build").stderr
 
 
