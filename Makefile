@@ -16,6 +16,7 @@ BIN := $(VENV)/bin
 VECTORS ?= tests/conformance/vectors
 PYTEST ?=
 BENCH ?=
+MATRIX ?=
 PINS ?=
 
 # Where roots of distributions lie, which are made once from MIRROR, Debian's archive
@@ -81,6 +82,9 @@ wheel: need-wheel sdist ## source archive and a wheel for every Python and distr
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 	$(BIN)/python3 -B packaging/wheel.py dist/*.tar.gz dist --roots "$(ROOTS)"
 
+test-matrix: wheel ## run what needs no daemon in roots of Debian 11 to sid and on Pythons 3.10 to 3.14, below ROOTS; prints a table
+	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix ../dist/*.whl $(MATRIX)
+
 deb: need-build build/image ## Debian package in dist/
 	@$(PYTHON) -S -B packaging/deb.py build/image dist
 
@@ -105,9 +109,10 @@ pins: need-test $(VENV)/tools $(VENV)/installed ## compare what this build does 
 	@cd tests && ../$(BIN)/python3 -m pins check $(foreach pattern,$(PINS),'$(pattern)')
 
 # No pytest option of its own but -m: what a test needs to be nightly is the marker
-nightly: pins need-test $(VENV)/tools $(VENV)/installed ## what is too long for `make test`: all pins, long fuzzing (NIGHTLY_SECONDS=300), tests marked nightly
+nightly: pins need-test $(VENV)/tools $(VENV)/installed ## what is too long for `make test`: all pins, long fuzzing (NIGHTLY_SECONDS=300), tests marked nightly, the matrix
 	@$(MAKE) fuzz SECONDS=$(NIGHTLY_SECONDS)
 	$(BIN)/pytest -m nightly $(PYTEST) || test $$? = 5  # 5: there is no such test
+	$(MAKE) test-matrix
 
 bench: need-test $(VENV)/installed ## measure: ratios to a program that returns at once (T) and to `python3 -I -S -c pass` (P); BENCH=hooks for one group
 	@cd tests && ../$(BIN)/python3 -m bench $(BENCH)
@@ -122,7 +127,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall dist wheel release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
+.PHONY: help run test install uninstall dist wheel test-matrix release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 

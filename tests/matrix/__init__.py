@@ -1,0 +1,1 @@
+"""Distributions as directories, and the table of what passes in each."""
