@@ -15,11 +15,8 @@ reads such files once more.
 
 from __future__ import annotations
 
-import argparse
 import collections
 import contextlib
-import hashlib
-import os
 import random
 import re
 import resource
@@ -27,11 +24,11 @@ import signal
 import struct
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
+from fuzz import command
 from shim.host import ldcache
 from shim.host.ldcache import ENTRY, EXTENSION, HEADER, LIMIT, NEW, SECTION
 
@@ -273,34 +270,15 @@ def run(seed: int, pool: list[bytes], go_on: Callable[[], bool], crashes: Path) 
     for data in inputs(seed, pool):
         if not go_on():
             return tally
-        try:
+        with command.kept("cache", data, crashes):
             if tally.fresh(data) and len(data) <= SMALL:
                 pool.append(data)
-        except Exception:
-            (crashes / f"crash-cache-{hashlib.sha256(data).hexdigest()[:16]}").write_bytes(data)
-            raise
     raise AssertionError("inputs never end")
 
 
 def main() -> int:
     """Replay files, or fuzz with the files of a directory to begin with."""
-    parser = argparse.ArgumentParser(prog="python3 -m fuzz.cache", description="Damaged caches for their reader.")
-    parser.add_argument("files", nargs="+", type=Path, help="caches, or a directory of them")
-    parser.add_argument("--seconds", type=float, help="damage them for so long; without it they are only read")
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
-    parser.add_argument("--crashes", type=Path, default=Path(), help="where an input goes that failed")
-    given = parser.parse_args()
-    paths = [path for one in given.files for path in (sorted(one.iterdir()) if one.is_dir() else [one])]
-    pool = [path.read_bytes() for path in paths]
-    end = time.monotonic() + (given.seconds or 0)
-    print(f"seed {given.seed}", flush=True)
-    try:
-        tally = run(given.seed, pool, lambda: time.monotonic() < end, given.crashes)
-    except Exception:
-        traceback.print_exc()
-        return 1
-    print("\n".join(tally.lines()))
-    return 0
+    return command.main("cache", "Damaged caches for their reader.", lambda *given: run(*given).lines())
 
 
 if __name__ == "__main__":

@@ -15,23 +15,18 @@ reads such files once more.
 
 from __future__ import annotations
 
-import argparse
 import collections
-import hashlib
 import itertools
 import json
-import os
 import posixpath
 import random
-import time
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from conformance import gate as vectors
 
-from fuzz import dockerlike
+from fuzz import command, dockerlike
 from shim.gate import head, relay
 from shim.gate.judge import Decision, Denied, Policy, Request, decide
 
@@ -296,34 +291,14 @@ def run(seed: int, files: list[bytes], go_on: Callable[[], bool], crashes: Path)
     for number, data in enumerate(itertools.chain(requests, inputs(seed, requests))):
         if number >= len(requests) and not go_on():
             break
-        try:
+        with command.kept("gate", data, crashes):
             tally[outcome(data)] += 1
-        except Exception:
-            (crashes / f"crash-gate-{hashlib.sha256(data).hexdigest()[:16]}").write_bytes(data)
-            raise
     return tally
 
 
 def main() -> int:
     """Replay files, or fuzz with the files of a directory to begin with."""
-    parser = argparse.ArgumentParser(prog="python3 -m fuzz.gate", description="Requests to the gate.")
-    parser.add_argument("files", nargs="+", type=Path, help="files, or a directory of them")
-    parser.add_argument("--seconds", type=float, help="make more for so long; without it they are only read")
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
-    parser.add_argument("--crashes", type=Path, default=Path(), help="where an input goes that failed")
-    given = parser.parse_args()
-    paths = [path for one in given.files for path in (sorted(one.iterdir()) if one.is_dir() else [one])]
-    end = time.monotonic() + (given.seconds or 0)
-    print(f"seed {given.seed}", flush=True)
-    try:
-        tally = run(given.seed, [path.read_bytes() for path in paths], lambda: time.monotonic() < end, given.crashes)
-    except Exception:
-        traceback.print_exc()
-        return 1
-    for text, count in tally.most_common():
-        print(f"{count:10} {text}")
-    print(f"{sum(tally.values())} inputs")
-    return 0
+    return command.main("gate", "Requests to the gate.", lambda *given: command.lines(run(*given)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ targets=("$@")
 if [ ${#targets[@]} = 0 ]; then
     for file in native/fuzz/*.c tests/fuzz/*.py; do
         name=$(basename "${file%.*}")
-        [[ $name == replay || $name == __init__ || $name == test_* ]] || targets+=("$name")
+        # other modules in Python are used by several targets
+        [[ $file == native/* && $name != replay || -d tests/fuzz/corpus/$name ]] || continue
+        targets+=("$name")
     done
 fi
 

@@ -17,23 +17,20 @@ reads such files once more.
 
 from __future__ import annotations
 
-import argparse
 import collections
-import hashlib
 import itertools
 import json
 import os
 import posix
 import random
 import tempfile
-import time
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from unit.create import golike
 
+from fuzz import command
 from shim.base import fastjson
 from shim.create import changes
 from shim.create.bundle import Bundle
@@ -290,14 +287,6 @@ def inputs(seed: int, pool: list[bytes]) -> Iterator[bytes]:
 # --- the run ---
 
 
-def _checked(host: Host, data: bytes, crashes: Path) -> str:
-    try:
-        return outcome(host, data)
-    except Exception:
-        (crashes / f"crash-spellings-{hashlib.sha256(data).hexdigest()[:16]}").write_bytes(data)
-        raise
-
-
 def run(seed: int, pool: list[bytes], go_on: Callable[[], bool], crashes: Path) -> collections.Counter[str]:
     """Decide about inputs as long as `go_on` says; how often each outcome came.
 
@@ -313,7 +302,8 @@ def run(seed: int, pool: list[bytes], go_on: Callable[[], bool], crashes: Path) 
             for number, data in enumerate(itertools.chain(pool, inputs(seed, pool))):
                 if number >= len(pool) and not go_on():
                     break
-                tally[_checked(host, data, crashes)] += 1
+                with command.kept("spellings", data, crashes):
+                    tally[outcome(host, data)] += 1
         finally:
             posix.environ.clear()
             posix.environ.update(before)
@@ -322,24 +312,7 @@ def run(seed: int, pool: list[bytes], go_on: Callable[[], bool], crashes: Path) 
 
 def main() -> int:
     """Replay files, or fuzz with the files of a directory to begin with."""
-    parser = argparse.ArgumentParser(prog="python3 -m fuzz.spellings", description="Spellings of config.json.")
-    parser.add_argument("files", nargs="+", type=Path, help="files, or a directory of them")
-    parser.add_argument("--seconds", type=float, help="make more for so long; without it they are only read")
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
-    parser.add_argument("--crashes", type=Path, default=Path(), help="where an input goes that failed")
-    given = parser.parse_args()
-    paths = [path for one in given.files for path in (sorted(one.iterdir()) if one.is_dir() else [one])]
-    end = time.monotonic() + (given.seconds or 0)
-    print(f"seed {given.seed}", flush=True)
-    try:
-        tally = run(given.seed, [path.read_bytes() for path in paths], lambda: time.monotonic() < end, given.crashes)
-    except Exception:
-        traceback.print_exc()
-        return 1
-    for text, count in tally.most_common():
-        print(f"{count:10} {text}")
-    print(f"{sum(tally.values())} inputs")
-    return 0
+    return command.main("spellings", "Spellings of config.json.", lambda *given: command.lines(run(*given)))
 
 
 if __name__ == "__main__":
