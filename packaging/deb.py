@@ -21,6 +21,8 @@ from pathlib import Path
 
 import install
 
+from shim.node import placed_files, placement
+
 HERE = Path(__file__).resolve().parent
 SCRIPTS = ("prerm", "postrm")
 PACKAGE = "cdi-shim"
@@ -51,7 +53,7 @@ def rank(path: str) -> tuple[int, str]:
 
 def contents(root: Path) -> list[str]:
     """All paths below root in the archive's order, each directory before what it holds."""
-    paths = [f"/{path.relative_to(root)}" for path in root.rglob("*") if path.name != install.MANIFEST]
+    paths = [f"/{path.relative_to(root)}" for path in root.rglob("*") if path.name != placement.MANIFEST]
     return sorted(paths, key=rank)
 
 
@@ -114,9 +116,9 @@ def make(image: Path, directory: Path) -> Path:
     version = f"{json.loads((image / 'image.json').read_text(encoding='utf-8'))['version']}-{REVISION}"
     with tempfile.TemporaryDirectory(prefix="shim-deb-") as scratch:
         root = Path(scratch)
-        install.install(image, install.Target("/usr", scratch), install.find_interpreter(image))
+        placement.install(image, placement.Target("/usr", scratch), install.find_interpreter(image))
         document = root / "usr/share/doc" / PACKAGE / "copyright"
-        install.make_directories(document.parent)
+        placed_files.make_directories(document.parent)
         document.write_text(COPYRIGHT, encoding="utf-8")
         document.chmod(0o644)
         paths = contents(root)

@@ -9,7 +9,9 @@ from types import ModuleType
 
 import pytest
 from engines.harness.sandbox import Sandbox
-from install.machine import IMAGE, Machine, load, make
+from install.machine import IMAGE, Machine, make
+
+from shim.node import placement
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -29,7 +31,7 @@ def image() -> Path:
 
 @pytest.fixture(scope="session")
 def installer() -> ModuleType:
-    return load("install")
+    return placement
 
 
 @pytest.fixture(scope="module")

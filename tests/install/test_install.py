@@ -248,7 +248,7 @@ def test_a_program_of_another_origin_is_not_overwritten(small: Path, tmp_path: P
     program = tmp_path / "usr/bin/shim"
     program.parent.mkdir(parents=True)
     program.write_text("mine")
-    with pytest.raises(SystemExit, match=f"{program} is there and was not put there by `make install`"):
+    with pytest.raises(installer.Refusal, match=f"{program} is there and was not put there by an installation"):
         installer.install(small, place, PYTHON)
     assert (program.read_text(), place.trees(), place.current()) == ("mine", {}, None)
     installer.install(small, place, PYTHON, force=True)
