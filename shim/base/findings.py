@@ -287,6 +287,15 @@ TABLE: dict[str, tuple[str, str]] = {
     "GATE_BUILDER": (ERROR, 'set builder = "classic" in the policy, or forbid devices in daemon.json'),
     "GATE_LIVE_RESTORE": (NOTE, "after revoking a grant stop the containers that have the device"),
     "GATE_PRIVILEGE": (ERROR, "start it as root without a seccomp filter that forbids prctl, or as an ordinary user"),
+    "NODE_IMAGE": (
+        ERROR,
+        "run it in the image of `make oci-image`; `make install` installs from a source tree",
+    ),
+    "NODE_HOST_ROOT": (ERROR, "mount the root of the host, and name it with --host-root"),
+    "NODE_PLACEMENT": (ERROR, "see the message; --prefix names another directory of the host"),
+    "NODE_RESTART": (ERROR, "restart the engine on the host; containers that run are not affected"),
+    "NODE_SETUP": (ERROR, "run `shim device setup` on the host, which shows the cause"),
+    "NODE_NEEDED": (ERROR, "take the launcher out of these files; `shim runtime in-use` lists them; or --force"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

@@ -7,7 +7,9 @@ import click
 from shim.cli.lazy import LazyGroup
 
 _COMMANDS = {
+    "install": "shim.cli.node_install:install",
     "labels": "shim.cli.node_labels:command",
+    "uninstall": "shim.cli.node_install:uninstall",
 }
 
 
@@ -16,6 +18,7 @@ def node() -> None:
     """A node of Kubernetes: its devices as resources and labels, and shim installed on it.
 
     \b
-    Example:
+    Examples:
+      shim node install --host-root /host --dry-run
       shim node labels
     """
