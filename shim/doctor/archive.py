@@ -9,6 +9,7 @@
     log.json              the last lines of the log
 
 Personal are paths outside of the system's directories, names of this host and its user, UUIDs, addresses of networks.
+So is the value of each variable, but of those that a vendor's library or hook reads: a spec may pass a licence key.
 Each is replaced by a word, the same everywhere, so that equal values stay equal (shim.create.redaction).
 """
 
@@ -51,6 +52,13 @@ _PERSONAL = re.compile(
     rf"|(?<![\w:])(?:{_HEXADECIMAL}{{2}}:){{5}}{_HEXADECIMAL}{{2}}(?![\w:])"  # a MAC address
     r"|(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"  # an IPv4 address
 )
+# NAME=VALUE, up to the end of the quotes or the line; neither an option of a hook nor one of a mount
+_MOUNT_OPTIONS = "mode|size|uid|gid|nr_inodes|nr_blocks|huge|mpol|hidepid|subset"
+_VARIABLE = re.compile(rf"""(?<![\w$-])(?!(?:{_MOUNT_OPTIONS})=)([A-Za-z_]\w*)=([^"'\n]+)""")
+_KNOWN = re.compile(
+    r"(NVIDIA|CUDA|AMD|ROCR|ROCM|HIP|HSA|GPU|ZE|ONEAPI|INTEL|HABANA|GAUDI|CDI|SHIM)_|(PATH|LD_LIBRARY_PATH)$"
+)
+_SECRET = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|AUTH|LICEN[CS]E|KEY", re.IGNORECASE)
 
 
 def write(machine: Machine, report: Report, path: str) -> None:
@@ -140,9 +148,15 @@ class _Cleaner:
         return value
 
     def _text(self, text: str) -> str:
+        text = _VARIABLE.sub(self._variable, text)
         text = self._redact.text(text)
         text = _PERSONAL.sub(lambda match: self._redact.word(match[0]), text)
         return self._names.sub(lambda match: self._redact.word(match[0]), text) if self._names else text
+
+    def _variable(self, match: re.Match[str]) -> str:
+        name, value = match.groups()
+        known = _KNOWN.match(name) and not _SECRET.search(name)
+        return match[0] if known or value.startswith("/") else f"{name}={self._redact.word(value)}"
 
 
 # --- the evidence -----------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from shim.doctor.machine import Machine
 
 UUID = "2b4c6d8e-1111-2222-3333-444455556666"
 SECRETS = [UUID, "/home/erika", "erika", "10.11.12.13", "52:54:00:12:34:56", "swordfish", os.uname().nodename]
+SECRETS += ["tr0ub4dor", "pass word of many", "licence-2b"]
 
 
 @pytest.fixture
@@ -28,6 +29,12 @@ def members(patient: Patient, tmp_path: Path) -> dict[str, str]:
         "containerEdits": {"mounts": [{"hostPath": "/home/erika/x", "containerPath": "/x"}]},
     }
     patient.spec("/etc/cdi/erika.json", kind=f"{os.uname().nodename}.example/x", devices=[device])
+    variables = ["TOOL_TOKEN=tr0ub4dor", "NVIDIA_LICENSE_KEY=licence-2b", "NVIDIA_VISIBLE_DEVICES=void"]
+    mount = {"hostPath": "/dev/shm", "containerPath": "/dev/shm", "options": ["mode=755"]}
+    hook = {"hookName": "createContainer", "path": "/usr/bin/h", "args": ["h", "--host-driver-version=550.1"]}
+    edits = {"env": variables, "mounts": [mount], "hooks": [hook]}
+    patient.spec("/etc/cdi/env.json", kind="v.example/env", containerEdits=edits)
+    patient.write("/etc/cdi/env.yaml", "containerEdits:\n  env:\n    - db=pass word of many\n    - kind: [\n")
     patient.write("/etc/cdi/broken.yaml", "kind: [ # of 10.11.12.13, 52:54:00:12:34:56\n")
     daemon = json.loads(patient.path("/etc/docker/daemon.json").read_text())
     patient.write("/etc/docker/daemon.json", json.dumps({**daemon, "labels": ["password=swordfish"]}))
@@ -68,6 +75,15 @@ def test_all_evidence_is_in_it(members: dict[str, str]) -> None:
 @pytest.mark.parametrize("secret", SECRETS)
 def test_nothing_personal_is_in_it(members: dict[str, str], secret: str) -> None:
     assert {name for name, text in members.items() if secret in text or secret in name} == set()
+
+
+def test_variables_keep_their_names_and_those_of_vendors_their_values(members: dict[str, str]) -> None:
+    """A spec may pass a licence key; the values of all variables were in the archive."""
+    (text,) = (text for text in members.values() if "TOOL_TOKEN" in text)
+    assert "NVIDIA_VISIBLE_DEVICES=void" in text
+    assert "NVIDIA_LICENSE_KEY=" in text
+    assert "mode=755" in text
+    assert "--host-driver-version=550.1" in text
 
 
 def test_only_an_earlier_archive_is_replaced(patient: Patient, tmp_path: Path) -> None:
