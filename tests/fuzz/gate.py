@@ -34,6 +34,7 @@ Random = random.Random
 GRANTED = "nvidia.com/gpu=0"
 POLICY = Policy("fuzz")
 VECTORS = Path(__file__).parent.parent / "conformance/vectors/gate.json"
+_HOST = ("/dev/", "/proc/", "/sys/", "/run/", "/var/run/", "/var/lib/docker/")
 _CAPABILITIES = {"SYS_ADMIN", "ALL", "BPF", "SYS_RAWIO", "DAC_READ_SEARCH"}
 
 
@@ -135,7 +136,7 @@ def _of_host(host: dict[str, Any]) -> list[str]:
             sources.append((mount or {}).get("Source") or "/")
     for source in sources:
         path = posixpath.normpath(f"/{source}") if source.startswith("/") else ""
-        if path in ("/", "/var") or path.startswith(("/dev", "/proc", "/sys", "/run", "/var/run", "/var/lib/docker")):
+        if path in ("/", "/var") or f"{path}/".startswith(_HOST):
             found.append(f"source {source}")
     return found
 
