@@ -16,7 +16,7 @@ from unittest.mock import patch
 from unit.native import elves
 
 from shim.base.findings import CdiError
-from shim.discover.nvidia import cuda, cuda_child, nvml, nvml_child
+from shim.discover.nvidia import cuda, cuda_child, nvml, nvml_facts_child
 from shim.host.host import Host
 from shim.node import vendor_config
 from shim.node.labels import feature_file, nvidia
@@ -160,7 +160,7 @@ def _switch(options: Mapping[str, str], name: str, *, is_inverted: bool = False)
 
 def _nvml(given: dict[str, Any]) -> Callable[..., Any]:
     """NVML as the case has it, in place of the child process."""
-    return lambda *_, with_facts=False: nvml_child.collect(LabelsNvml(given["nvml"]), with_facts=with_facts)
+    return lambda *_, **__: nvml_facts_child.collect(LabelsNvml(given["nvml"]))
 
 
 def _cuda(given: dict[str, Any]) -> Callable[..., Any]:

@@ -102,8 +102,11 @@ def take(host: Host, tree: Tree, wish: Wish) -> Facts | nvml.Failure:
     """
     path = nvml.locate(tree, wish, proc.driver_version(host))
     answers = nvml.answered(host, tree, path, with_facts=True)
-    if isinstance(answers, nvml.Failure):
-        return answers
+    return answers if isinstance(answers, nvml.Failure) else of(answers)
+
+
+def of(answers: dict[str, Any]) -> Facts | nvml.Failure:
+    """The facts that answers of nvml_facts_child are; a failure where a GPU does not answer at all."""
     gpus = []
     for gpu in answers["gpus"]:
         if "facts" not in gpu:

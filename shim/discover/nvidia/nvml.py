@@ -31,6 +31,7 @@ DRIVER_NOT_LOADED, VERSION_MISMATCH = 9, 18
 
 _LIMIT = 60  # seconds; without the persistence daemon a GPU takes two to start
 _CHILD = Path(__file__).with_name("nvml_child.py")
+_FACTS_CHILD = Path(__file__).with_name("nvml_facts_child.py")
 _CODES = {
     -1: "the answer is no text",
     2: "invalid argument",
@@ -111,13 +112,13 @@ def take(host: Host, tree: Tree, path: str | None) -> Snapshot | Failure:
 
 
 def answered(host: Host, tree: Tree, path: str | None, *, with_facts: bool = False) -> dict[str, Any] | Failure:
-    """The answers of the library at a path, as nvml_child writes them; the failure of a library that has none.
+    """The answers of the library at a path, as its child writes them; the failure of a library that has none.
 
     Arguments:
         host: the machine.
         tree: the root of the driver's files.
         path: of the library in the tree, None when there is none.
-        with_facts: whether what node labels state is asked, too.
+        with_facts: whether what node labels state is asked (nvml_facts_child), else what specs need (nvml_child).
     """
     at = tree.resolve(path) if path is not None else None
     if at is None:
@@ -138,21 +139,21 @@ def answered(host: Host, tree: Tree, path: str | None, *, with_facts: bool = Fal
 
 
 def ask(host: Host, library: str, limit: float = _LIMIT, *, with_facts: bool = False) -> dict[str, Any] | Failure:
-    """What NVML answers to everything, as nvml_child writes it.
+    """What NVML answers to everything, as its child writes it.
 
     Arguments:
         host: the machine; below another root than "/" nothing is loaded.
         library: the path by which this process reaches libnvidia-ml.
         limit: seconds after which the child is killed.
-        with_facts: whether what node labels state is asked, too.
+        with_facts: whether what node labels state is asked (nvml_facts_child), else what specs need (nvml_child).
     """
     if host.root != "/":
         return Failure("no library of another machine is loaded", is_absent=True)
     binding = find_spec("pynvml")
     if binding is None or binding.origin is None:
         return Failure("Python's module pynvml (nvidia-ml-py) is missing: install shim anew", is_absent=True)
-    words = ("facts",) if with_facts else ()
-    answers = child.ask(_CHILD, (str(Path(binding.origin).parent), library, *words), limit)
+    program = _FACTS_CHILD if with_facts else _CHILD
+    answers = child.ask(program, (str(Path(binding.origin).parent), library), limit)
     if isinstance(answers, str):
         return Failure(f"NVML of {library}: {answers}; `dmesg | grep -iE 'xid|nvrm'` may name the GPU")
     return answers

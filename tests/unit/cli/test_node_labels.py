@@ -19,7 +19,7 @@ from unit.node.labels import label_hosts
 
 import shim.cli
 from shim.cli import node_labels
-from shim.discover.nvidia import nvml, nvml_child
+from shim.discover.nvidia import nvml, nvml_facts_child
 from shim.host.host import Host
 from shim.node.labels.feature_file import DIRECTORY, FILE
 
@@ -35,7 +35,7 @@ def machine(trusted_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[di
 
     def make(given: dict[str, Any]) -> Run:
         build({**given, "config": None}, trusted_path)
-        answers = lambda *_, with_facts=False: nvml_child.collect(LabelsNvml(given["nvml"]), with_facts=with_facts)  # noqa: E731 - as in conformance
+        answers = lambda *_, **__: nvml_facts_child.collect(LabelsNvml(given["nvml"]))  # noqa: E731 - as in conformance
         monkeypatch.setattr(nvml, "ask", answers)
         monkeypatch.setattr(node_labels, "Host", lambda _root="/": Host(str(trusted_path)))
 

@@ -1,6 +1,7 @@
 /* A libnvidia-ml for tests: GPU 0 with DRM and two MIG devices, GPU 1 with minor 7. What goes wrong is chosen by
  * macros: HANG and CRASH in nvmlInit, INIT its code, NO_MIG and NO_COUNT leave functions out, LOST is the code that GPU 1
- * answers to its minor number, MIG_LOST that of the second MIG device, VERSION that of the driver. It prints, too. */
+ * answers to its minor number, MIG_LOST that of the second MIG device, VERSION that of the driver. FIRST_FORMS: functions
+ * have their first form alone. It prints, too. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -174,6 +175,11 @@ struct attributes {
     unsigned long long memory;
 };
 
+#ifdef FIRST_FORMS
+#define nvmlDeviceGetAttributes_v2 nvmlDeviceGetAttributes
+#define nvmlDeviceGetGpuFabricInfoV not_there
+#endif
+
 int nvmlDeviceGetAttributes_v2(struct device *mig, struct attributes *attributes)
 {
     memset(attributes, 0, sizeof *attributes);
@@ -217,5 +223,83 @@ int nvmlDeviceGetGpuInstanceProfileInfoV(struct device *device, unsigned number,
         return NOT_SUPPORTED;
     profile->id = migs[number == 40].profile;
     snprintf(profile->name, sizeof profile->name, "%s", number ? "MIG 2g.20gb+gfx" : "MIG 1g.10gb");
+    return 0;
+}
+
+/* as the last one, in the form that has no name */
+int nvmlDeviceGetGpuInstanceProfileInfo(struct device *device, unsigned number, unsigned *profile)
+{
+    (void)device;
+    if (number != 0 && number != 40)
+        return NOT_SUPPORTED;
+    profile[0] = migs[number == 40].profile;
+    profile[2] = migs[number == 40].slices;
+    return 0;
+}
+
+int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor)
+{
+    (void)device;
+    *major = 9;
+    *minor = 0;
+    return 0;
+}
+
+int nvmlGpuInstanceGetComputeInstanceById(struct device *instance, unsigned id, struct device **part)
+{
+    (void)id;
+    *part = instance;
+    return 0;
+}
+
+struct part {
+    void *device, *instance;
+    unsigned id, profile;
+};
+
+int nvmlComputeInstanceGetInfo_v2(struct device *part, struct part *info)
+{
+    (void)part;
+    info->profile = 5;
+    return 0;
+}
+
+int nvmlGpuInstanceGetComputeInstanceProfileInfo(struct device *instance, unsigned number, unsigned engine,
+                                                 unsigned *profile)
+{
+    (void)instance;
+    profile[0] = 5;
+    return number == 0 && engine == 0 ? 0 : NOT_SUPPORTED;
+}
+
+struct fabric {
+    unsigned char cluster[16];
+    int status;
+    unsigned clique;
+    unsigned char state;
+};
+
+static void join(struct fabric *fabric)
+{
+    memset(fabric, 0, sizeof *fabric);
+    fabric->cluster[0] = 0x9a;
+    fabric->clique = 7;
+    fabric->state = 3;
+}
+
+#ifdef FIRST_FORMS
+int nvmlDeviceGetGpuFabricInfo(struct device *device, struct fabric *fabric)
+{
+    (void)device;
+    join(fabric);
+    return 0;
+}
+#endif
+
+int nvmlDeviceGetGpuFabricInfoV(struct device *device, unsigned *versioned)
+{
+    if (device != gpus)
+        return NOT_SUPPORTED;
+    join((struct fabric *)(versioned + 1));
     return 0;
 }
