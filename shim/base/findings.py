@@ -239,6 +239,10 @@ TABLE: dict[str, tuple[str, str]] = {
     "REFRESH_UNITS": (WARNING, "enable it by hand: `systemctl enable --now NAME`"),
     "GRANT_MISSING": (ERROR, "`shim grant add SUBJECT --device KIND=NAME`; `shim grant list` shows what is granted"),
     "GRANT_HELD": (ERROR, "stop the container that has the device, or grant it shared: `shim grant add … --shared`"),
+    "GRANT_EXCLUSIVE": (
+        ERROR,
+        "start the container by shim as its runtime (`podman --runtime shim`)",
+    ),
     "GRANT_SUBJECT": (ERROR, "choose a name of letters, digits, '.', '_' and '-', which begins with a letter or digit"),
     "GRANT_CONFLICT": (ERROR, "revoke the grant of the other subject, or choose another device"),
     "GRANT_UNKNOWN": (ERROR, "`shim grant list` shows what is granted"),

@@ -112,7 +112,7 @@ def inject(call: Invocation, *, rootful: bool) -> Outcome:
             outcome.refusal = decision.refusal
             if decision.refusal:
                 break
-            if decision.settings.enforce and rootful and decision.requests:
+            if decision.exclusive:
                 from shim.create import holders  # late: few machines enforce grants
 
                 holders.reserve(call, decision, world)

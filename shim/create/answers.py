@@ -136,10 +136,13 @@ def _is_judged_alike(question: Question, decision: Decision, lines: list[str]) -
 
     A device that is granted exclusively is reserved for each container.
     """
-    from shim.create import grants_subject, holders  # late: only where grants are enforced, and loaded then
+    from shim.create import grants_subject  # late: only where grants are enforced, and loaded then
 
-    is_reserved = holders.exclusive(decision.trace, decision.requests)
-    return _JUDGED in lines and not is_reserved and not grants_subject.hangs_on_the_call(question, decision.settings)
+    return (
+        _JUDGED in lines
+        and not decision.exclusive
+        and not grants_subject.hangs_on_the_call(question, decision.settings)
+    )
 
 
 # --- what the decision had to know ------------------------------------------------------------------------------------

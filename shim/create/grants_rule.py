@@ -48,13 +48,16 @@ def check_names(names: Iterable[str], question: Question, settings: Settings, wo
         raise _missing(missing, subject, granted, "")
 
 
-def check_hardware(question: Question, settings: Settings, world: World) -> None:
+def check_hardware(names: Iterable[str], question: Question, settings: Settings, world: World) -> list[str]:
     """Refuse hardware of devices that are not granted.
 
     Arguments: as of `check_names`.
+    Returns:
+        the exclusively granted devices of the container, by its names or by its hardware: they must be reserved for it
+        (shim.create.holders).
     Raises:
-        CdiError: GRANT_MISSING, GRANTS_UNREADABLE, CONFIG_JSON for a config.json that can be read in two ways, and
-            errors of the configuration.
+        CdiError: GRANT_MISSING, GRANT_EXCLUSIVE, GRANTS_UNREADABLE, CONFIG_JSON for a config.json that can be read in
+            two ways, and errors of the configuration.
     """
     fault = question.fault or question.unsure or ("a name is misspelt in it" if question.raw else "")
     fault = fault or grants_hardware.fault(question.config)
@@ -66,7 +69,14 @@ def check_hardware(question: Question, settings: Settings, world: World) -> None
         text = f"{unknown} can open devices that are not granted"
         raise CdiError([Finding("GRANT_MISSING", text, "leave it out, and ask for a granted device by its CDI name")])
     has_any, has = grants_hardware.of_config(question, world)
-    _check(has, question, settings, world, "config.json", has_any=has_any)
+    has = _check(has, question, settings, world, "config.json", has_any=has_any)
+    exclusive = _exclusive(list(names), has, subject_of(question, settings), world)
+    if exclusive and question.verb == "precreate":
+        text = (
+            f"{', '.join(exclusive)} is granted exclusively, and a precreate hook cannot reserve it for the container"
+        )
+        raise CdiError([Finding("GRANT_EXCLUSIVE", text)])
+    return exclusive
 
 
 def check_rules(rules: list[Json], question: Question, settings: Settings, world: World) -> None:
@@ -100,10 +110,10 @@ def _rules_of(config: Json) -> list[Json]:
 
 def _check(
     has: set[str], question: Question, settings: Settings, world: World, where: str, *, has_any: bool = False
-) -> None:
-    """Refuse hardware that belongs to a device of this host, and to none that is granted."""
+) -> set[str]:
+    """Refuse hardware that belongs to a device of this host, and to none that is granted; returns the hardware."""
     if not has_any and not has:
-        return
+        return has
     devices = world.given("hardware", "")
     subject = subject_of(question, settings)
     granted = _granted(subject, world)
@@ -118,6 +128,28 @@ def _check(
     if missing:
         names = sorted(missing)
         raise _missing(names, subject, granted, f" ({missing[names[0]]} is in {where})")
+    return has
+
+
+def _exclusive(names: list[str], has: set[str], subject: str, world: World) -> list[str]:
+    """The exclusively granted devices among names, and those to which hardware belongs.
+
+    A device whose numbers are all there counts before one that has some of them: partitions of a card share its node.
+    What a shared grant gives needs no reservation.
+    """
+    if not subject or not (names or has):
+        return []
+    grants = world.given("grants", subject)
+    exclusive = [name for name in names if name in grants["exclusive"]]
+    if not has or not grants["exclusive"]:
+        return exclusive
+    devices = world.given("hardware", "")
+    owned = {name: {item for item in devices[name][0] if item[0] != "/"} for name in grants["names"] if name in devices}
+    numbers = {name: own for name, own in owned.items() if name in grants["exclusive"]}
+    whole = [name for name, own in numbers.items() if own and own <= has]
+    left = has.difference(*(own for name, own in owned.items() if name in whole or name not in numbers))
+    parts = [name for name, own in numbers.items() if own & left]
+    return list(dict.fromkeys([*exclusive, *whole, *parts]))
 
 
 def _granted(subject: str, world: World) -> list[str]:

@@ -4,11 +4,12 @@ An exclusive grant is for a single container at a time. The create reserves its 
 at once a single one gets it. A holder is named as the low-level runtime's caller does: launcher name, --root, id; so a
 container that is started again keeps its device.
 
-A reservation ends with its container, of which nobody is told: it counts no longer when the bundle is gone, when the
-state of the low-level runtime names a process that is gone, or when there is no state 60 s after the create (a
-container that was never started, or that podman stopped and keeps the bundle of).
+A reservation ends with its container, and shim is not notified of that: it counts no longer when the bundle is gone,
+when the state of the low-level runtime names a process that is gone (or another process has its number now), when there
+is no state 60 s after the create (a container that was never started, or that podman stopped and keeps the bundle of),
+or when it is of an earlier boot. Of a low-level runtime whose states are not known only the bundle counts.
 
-The file is /run/shim/holders: a list of objects, one a reservation. It outlives no boot.
+The file is /run/shim/holders: a list of objects, one a reservation.
 
 Source: runc, libcontainer/container.go (BaseState); crun, src/libcrun/status.c; proc_pid_stat(5), field 22.
 """
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from shim.create.invocation import Invocation
     from shim.create.recipe import Decision
-    from shim.create.world import Trace, World
+    from shim.create.world import World
 
     Json = dict[str, Any]
 
@@ -43,14 +44,10 @@ _PATIENCE = 10.0  # seconds
 _PAUSE = 0.005
 _WITHOUT_STATE = 60.0  # seconds
 _LARGEST = 4 * 1024 * 1024
+_MEMBERS = frozenset(("name", "root", "id", "bundle", "states", "time", "boot", "device", "hardware"))
+_BOOT = "/proc/sys/kernel/random/boot_id"
 # (file of the state, member with the process, member with its start)
 _STATES = (("state.json", "init_process_pid", "init_process_start"), ("status", "pid", "process-start-time"))
-
-
-def exclusive(trace: Trace, names: Iterable[str]) -> list[str]:
-    """Those of the names that are granted exclusively, by the answers of a decision."""
-    granted = {name for kind, _, answer in trace if kind == "grants" for name in answer["exclusive"]}
-    return [name for name in names if name in granted]
 
 
 def reserve(call: Invocation, decision: Decision, world: World) -> None:
@@ -62,13 +59,14 @@ def reserve(call: Invocation, decision: Decision, world: World) -> None:
     Raises:
         CdiError: GRANT_HELD, or GRANTS_BUSY where it cannot be reserved.
     """
-    names = exclusive(decision.trace, decision.requests)
+    names = decision.exclusive
     if not names:
         return
     devices = world.given("hardware", "")
     mine = {"name": call.name, "root": call.root, "id": call.id}
     bundle = call.bundle if call.bundle.startswith("/") else f"{posix.getcwd()}/{call.bundle}"
-    entry = {**mine, "bundle": bundle, "states": record.states(call, call.id), "time": time.monotonic()}
+    entry: Json = {**mine, "bundle": bundle, "states": record.states(call, call.id)}
+    entry |= {"time": time.monotonic(), "boot": _boot()}
     directory = run_dir()
     path = f"{directory}/{_NAME}"
     try:
@@ -115,7 +113,11 @@ def _read(path: str) -> list[Json]:
         raise OSError(22, "") from None
     finally:
         posix.close(fd)
-    return [holder for holder in holders if isinstance(holder, dict)]
+    if not isinstance(holders, list) or not all(
+        isinstance(holder, dict) and set(holder) >= _MEMBERS for holder in holders
+    ):
+        raise OSError(22, "")
+    return holders
 
 
 def _check(name: str, hardware: list[str], held: Iterable[Json]) -> None:
@@ -134,12 +136,23 @@ def _key(holder: Json) -> tuple[Any, ...]:
 
 def _lives(holder: Json) -> bool:
     """Whether a reservation counts."""
-    if not exists(holder["bundle"]):
+    if not exists(holder["bundle"]) or holder["boot"] != _boot():
         return False
+    if not holder["states"]:
+        return True
     states = [state for state in holder["states"] if exists(state)]
     if not states:
         return bool(0 <= time.monotonic() - holder["time"] < _WITHOUT_STATE)
     return any(_runs(state) for state in states)
+
+
+def _boot() -> str:
+    """The id of this boot of the machine. Raises OSError."""
+    fd = posix.open(_BOOT, posix.O_RDONLY | posix.O_CLOEXEC)
+    try:
+        return posix.read(fd, 64).decode("ascii").strip()
+    finally:
+        posix.close(fd)
 
 
 def _runs(directory: str) -> bool:

@@ -49,6 +49,7 @@ class Decision:
         folds: hooks of the plan whose work create may do itself.
         findings: warnings.
         subject: whose grants were asked for, "" where they are not enforced, or nothing asks.
+        exclusive: its devices that are granted exclusively, and to be reserved for it (shim.create.holders).
         refusal: why the container must not start, None where it may.
         trace: the questions about the host, with their answers (shim.create.world).
     """
@@ -56,6 +57,7 @@ class Decision:
     __slots__ = (
         "edits",
         "entries",
+        "exclusive",
         "findings",
         "folds",
         "is_sandbox",
@@ -81,6 +83,7 @@ class Decision:
         self.folds: list[Json] = []
         self.findings: list[Finding] = []
         self.subject = ""
+        self.exclusive: list[str] = []
         self.refusal: CdiError | None = None
         self.trace: Trace = []
 
@@ -181,7 +184,7 @@ def _judged(decision: Decision, question: Question, world: World) -> Decision:
     if decision.settings.enforce and question.rootful:
         from shim.create import grants_rule  # late: few machines enforce grants
 
-        grants_rule.check_hardware(question, decision.settings, world)
+        decision.exclusive = grants_rule.check_hardware(decision.requests, question, decision.settings, world)
     return decision
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -359,12 +360,12 @@ def test_a_broken_configuration_stops_hardware_where_grants_were_enforced(scene:
 class Create:
     """A create of a container of its own, which reserves what is exclusive."""
 
-    def __init__(self, scene: Scene, id: str, *names: str) -> None:
+    def __init__(self, scene: Scene, id: str, *names: str, verb: str = "create", low: str = "runc") -> None:
         self.bundle, self.state = scene.top / "bundles" / id, scene.top / "root" / id
         self.bundle.mkdir(parents=True)
-        decision = scene.decide(devices=names)
+        decision = scene.decide(devices=names, verb=verb)
         assert decision.refusal is None
-        words = [f"low={scene.top}/runc", "name=shim", f"self={scene.top}/shim", "verb=create", f"id={id}"]
+        words = [f"low={scene.top}/{low}", "name=shim", f"self={scene.top}/shim", f"verb={verb}", f"id={id}"]
         call = Invocation([*words, f"bundle={self.bundle}", f"root={scene.top}/root", "--", "true"])
         self._call, self._decision = call, decision
 
@@ -439,8 +440,76 @@ def test_of_many_at_once_a_single_container_gets_it(exclusive: Scene) -> None:
 def test_reservations_that_cannot_be_read_are_not_overwritten(exclusive: Scene) -> None:
     create = Create(exclusive, "c1", "0")
     assert create.reserve() == ""
-    Path("/run/shim/holders").write_text("{")
-    assert create.reserve() == "GRANTS_BUSY"
+    for text in ("{", "{}", "[1]", '[{"id": "c1"}]'):
+        Path("/run/shim/holders").write_text(text)
+        assert create.reserve() == "GRANTS_BUSY"
+        assert Path("/run/shim/holders").read_text() == text
+
+
+def test_a_holder_of_an_earlier_boot_holds_nothing(exclusive: Scene) -> None:
+    """Even where /run outlives it, and a process of this boot has the number and the start of that one."""
+    first, second = Create(exclusive, "c1", "0"), Create(exclusive, "c2", "0")
+    assert first.reserve() == ""
+    first.start(os.getpid(), started())
+    assert second.reserve() == "GRANT_HELD"
+    file = Path("/run/shim/holders")
+    file.write_text(json.dumps([{**holder, "boot": "earlier"} for holder in json.loads(file.read_text())]))
+    assert second.reserve() == ""
+
+
+def test_a_stopped_container_whose_bundle_stays_holds_nothing_for_long(
+    exclusive: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """podman deletes the state of a stopped container, and keeps its bundle."""
+    first, second = Create(exclusive, "c1", "0"), Create(exclusive, "c2", "0")
+    assert first.reserve() == ""
+    first.start(os.getpid(), started())
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+    assert second.reserve() == "GRANT_HELD", "it runs"
+    shutil.rmtree(first.state)
+    assert first.bundle.exists()
+    assert second.reserve() == ""
+    assert first.reserve() == "GRANT_HELD", "it is started again"
+
+
+def test_behind_an_unknown_runtime_a_container_holds_as_long_as_its_bundle_exists(
+    exclusive: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Create(exclusive, "c1", "0", low="other"), Create(exclusive, "c2", "0")
+    assert first.reserve() == ""
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+    assert second.reserve() == "GRANT_HELD"
+    first.bundle.rmdir()
+    assert second.reserve() == ""
+
+
+@pytest.mark.parametrize("verb", ["run", "restore"])
+def test_run_and_restore_reserve_too(exclusive: Scene, verb: str) -> None:
+    first, second = Create(exclusive, "c1", "0", verb=verb), Create(exclusive, "c2", "0", verb=verb)
+    assert (first.reserve(), second.reserve()) == ("", "GRANT_HELD")
+
+
+@pytest.mark.parametrize(
+    ("minors", "names"),
+    [((0,), ["0"]), ((0, 1), ["0", "all"]), ((1,), []), ((255,), []), ((77,), [])],
+    ids=["a card", "both cards", "a card that is granted shared as well", "the node of all devices", "no CDI device"],
+)
+def test_what_an_engine_injects_by_itself_is_reserved(
+    exclusive: Scene, minors: tuple[int, ...], names: list[str]
+) -> None:
+    nodes = [{"path": f"/dev/x{minor}", "type": "c", "major": 240, "minor": minor} for minor in minors]
+    exclusive.config["linux"]["devices"] = nodes
+    assert exclusive.decide().exclusive == [f"{KIND}={name}" for name in names]
+
+
+def test_a_precreate_hook_gives_no_exclusive_device(exclusive: Scene) -> None:
+    assert exclusive.refusal(verb="precreate", devices=("0",)).startswith("GRANT_EXCLUSIVE")
+    assert exclusive.refusal(verb="precreate", devices=("1",)) == ""
+    assert exclusive.refusal(verb="precreate") == ""
+    device(minor=0)(exclusive)
+    assert exclusive.refusal(verb="precreate").startswith("GRANT_EXCLUSIVE")
 
 
 # --- restore ----------------------------------------------------------------------------------------------------------
