@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from shim.base.findings import CdiError
 from shim.discover.watch import Watch
 
 if TYPE_CHECKING:
@@ -50,11 +51,27 @@ def repeat(host: Host, update: Callable[[], object], interval: float, wait: Call
         wait: waits for seconds, see `pause`.
     """
     while True:
-        watched = Watch(host, wait)
+        pause_or_change = _waits(host, wait)
         update()
         try:
-            watched.wait(interval)
+            pause_or_change(interval)
         except _ReloadError:
             continue
         except _EndError:
             return
+
+
+def _waits(host: Host, wait: Callable[[float], object]) -> Callable[[float], object]:
+    """What waits for a change of the host; for the time alone where the list of specs, which counts, is damaged."""
+    try:
+        watched = Watch(host, wait)
+    except CdiError:
+        return wait
+
+    def waited(seconds: float) -> None:
+        try:
+            watched.wait(seconds)
+        except CdiError:
+            wait(seconds)
+
+    return waited

@@ -6,9 +6,12 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from shim.base.findings import CdiError, Finding
+from shim.discover import remembered
 from shim.host.host import Host
 from shim.node.labels import watch
 
@@ -58,6 +61,14 @@ def test_it_is_done_again_after_the_interval_and_at_a_change(tmp_path: Path) -> 
 
     watch.repeat(Host(str(tmp_path)), lambda: updates.append(1), 1.0, wait)
     assert len(updates) >= 3
+
+
+def test_a_damaged_memory_of_specs_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(_host: Host) -> list[Any]:
+        raise CdiError([Finding("DISCOVERY_STATE", "it is damaged")])
+
+    monkeypatch.setattr(remembered, "every", damaged)
+    assert repeated(tmp_path, signal.SIGHUP, signal.SIGTERM) == 2
 
 
 def test_a_pause_without_a_signal_ends() -> None:
