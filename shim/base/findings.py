@@ -289,6 +289,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "GATE_BINDS": (NOTE, "set bind_roots in the policy to the directories of the subject"),
     "GATE_NODEV": (WARNING, "mount the file system of bind_roots with the option nodev"),
     "GATE_BUILDER": (ERROR, 'set builder = "classic" in the policy, or forbid devices in daemon.json'),
+    "GATE_SWARM": (ERROR, "docker swarm leave --force, or give the subject a daemon that is no manager"),
     "GATE_LIVE_RESTORE": (NOTE, "after revoking a grant stop the containers that have the device"),
     "GATE_PRIVILEGE": (ERROR, "start it as root without a seccomp filter that forbids prctl, or as an ordinary user"),
     "NODE_IMAGE": (

@@ -219,6 +219,16 @@ def _builder(deployment: Deployment) -> Iterator[Finding]:
         yield Finding("GATE_BUILDER", text, remedy, path=path)
 
 
+def _swarm(deployment: Deployment) -> Iterator[Finding]:
+    """A manager answers `GET /swarm` with the tokens by which other managers join."""
+    swarm = deployment.info.get("Swarm")
+    if isinstance(swarm, dict) and swarm.get("ControlAvailable") is True:
+        text = (
+            "the daemon is a manager of a swarm: a subject reads its tokens, and managers place services without a gate"
+        )
+        yield Finding("GATE_SWARM", text)
+
+
 def _live_restore(deployment: Deployment) -> Iterator[Finding]:
     if deployment.info.get("LiveRestoreEnabled"):
         yield Finding("GATE_LIVE_RESTORE", "containers go on while the daemon is restarted, with what they have")
@@ -249,7 +259,7 @@ def grants(path: str) -> list[Finding]:
 
 
 CHECKS: tuple[Callable[[Deployment], Iterator[Finding]], ...] = (
-    _engine, _listeners, _socket, _runtimes, _spec_dirs, _cgroups, _binds, _builder, _live_restore,
+    _engine, _listeners, _socket, _runtimes, _spec_dirs, _cgroups, _binds, _builder, _swarm, _live_restore,
 )  # fmt: skip
 
 
@@ -269,6 +279,8 @@ def _options(words: tuple[str, ...], *names: str) -> list[str]:
                 found += words[index + 1 : index + 2]
             elif word.startswith(f"{name}="):
                 found.append(word[len(name) + 1 :])
+            elif len(name) == 2 and word.startswith(name):  # -Htcp://ADDRESS
+                found.append(word[2:])
     return found
 
 

@@ -210,6 +210,14 @@ def test_another_command_is_refused(words: list[str], message: str, gate: Gate) 
     assert message in refused.err
 
 
+def test_verify_reports_the_manager_of_a_swarm(sandbox: Sandbox, shim: Path, docker: Docker) -> None:
+    words = ["--subject=repo-a", f"--upstream={docker.directory}/socket", "--output=json"]
+    checked = sandbox.run(shim, "gate", "verify", *words)
+    found = {finding["id"] for finding in json.loads(checked.out)["findings"]}
+    assert "GATE_SWARM" in found
+    assert not {"GATE_TCP", "GATE_UPSTREAM", "GATE_CGROUP", "GATE_BUILDER"} & found
+
+
 def test_versions_are_negotiated(gate: Gate) -> None:
     """The client uses the highest version that both know, and the gate passes no higher one."""
     server = json.loads(gate("version", "--format={{json .Server}}").ok())

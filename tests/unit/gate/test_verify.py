@@ -54,7 +54,9 @@ def test_nothing_is_wrong_with_a_good_deployment(socket: str) -> None:
         pytest.param({}, {"words": ("dockerd", "--host=tcp://[::]:1")}, "GATE_TCP", id="TCP in a long word"),
         pytest.param({}, {"spec_dirs": ("/etc/cdi",)}, "GATE_SPEC_DIRS", id="other directories"),
         pytest.param({"CgroupDriver": "none"}, {}, "GATE_CGROUP", id="no cgroups"),
+        pytest.param({}, {"words": ("dockerd", "-Htcp://:1")}, "GATE_TCP", id="TCP behind a letter"),
         pytest.param({"LiveRestoreEnabled": True}, {}, "GATE_LIVE_RESTORE", id="live restore"),
+        pytest.param({"Swarm": {"ControlAvailable": True}}, {}, "GATE_SWARM", id="a manager"),
     ],
 )
 def test_a_way_around_the_gate_is_found(info: dict[str, Any], more: dict[str, Any], expected: str, socket: str) -> None:
