@@ -88,10 +88,11 @@ test-matrix: wheel ## run what needs no daemon in roots of Debian 11 to sid and 
 deb: need-build build/image ## Debian package in dist/
 	@$(PYTHON) -S -B packaging/deb.py build/image dist
 
+# Without the extra `node`, which no host but a node of Kubernetes needs: its image has Debian's packages
 lock: $(VENV)/builder ## renew the exact versions and hashes of the run-time dependencies in packaging/lock.txt
 	@$(PIP) install --group lock
 	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.10 --generate-hashes --no-annotate --no-header \
-		--all-extras pyproject.toml -o packaging/lock.txt
+		--extra privileges pyproject.toml -o packaging/lock.txt
 
 dev: in-place $(VENV)/tools $(VENV)/installed ## build the C core in place (`import shim` works in the tree), and install the tree anew into .venv, in seconds
 

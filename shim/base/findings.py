@@ -301,6 +301,13 @@ TABLE: dict[str, tuple[str, str]] = {
     "NODE_RESTART": (ERROR, "restart the engine on the host; containers that run are not affected"),
     "NODE_SETUP": (ERROR, "run `shim device setup` on the host, which shows the cause"),
     "NODE_NEEDED": (ERROR, "take the launcher out of these files; `shim runtime in-use` lists them; or --force"),
+    "NODE_CONFIG": (ERROR, "correct the file; `shim help NODE_CONFIG` names all keys"),
+    "PLUGIN_LIBRARY": (ERROR, "install python3-grpcio and python3-protobuf, or the extra cdi-shim[node]"),
+    "PLUGIN_SOCKET": (ERROR, "start it as root on a node whose kubelet runs; --kubelet-dir names another directory"),
+    "PLUGIN_RUNNING": (ERROR, "end the other process first; a node needs one device plugin of shim"),
+    "PLUGIN_KIND": (WARNING, "give the resource another name in /etc/shim/node.toml"),
+    "PLUGIN_FORM": (WARNING, 'set form = "annotation" in /etc/shim/node.toml, or run `shim runtime verify`'),
+    "PLUGIN_PRIVILEGE": (WARNING, "start it without a seccomp filter that forbids prctl, or as a service of systemd"),
     "INTERNAL": (ERROR, "this is a defect of shim: please report it with this message"),
 }
 

@@ -9,6 +9,7 @@ from shim.cli.lazy import LazyGroup
 _COMMANDS = {
     "install": "shim.cli.node_install:install",
     "labels": "shim.cli.node_labels:command",
+    "plugin": "shim.cli.node_plugin:plugin",
     "uninstall": "shim.cli.node_install:uninstall",
 }
 
@@ -21,4 +22,5 @@ def node() -> None:
     Examples:
       shim node install --host-root /host --dry-run
       shim node labels
+      shim node plugin --dry-run
     """

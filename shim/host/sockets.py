@@ -1,4 +1,4 @@
-"""Unix sockets of our services: by a path, or handed over by systemd. Cold.
+"""Sockets of our services: by a path or an address, or handed over by systemd. Cold.
 
 Source: unix(7); sd_listen_fds(3).
 """
@@ -11,6 +11,7 @@ import struct
 
 _CONNECT = 5.0  # seconds
 _BACKLOG = 128
+_LAST_PORT = 65535
 
 
 def connect(path: str) -> socket.socket:
@@ -62,6 +63,29 @@ def listen(path: str, mode: int = 0o660, group: int = -1) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def listen_at(address: str) -> socket.socket:
+    """A socket that listens at a path, or at HOST:PORT; without HOST on every address of this machine.
+
+    Arguments:
+        address: an absolute path, HOST:PORT, [IPV6]:PORT or :PORT.
+    Raises:
+        OSError: as `listen`; socket.gaierror for a host that is unknown.
+        ValueError: it is none of these.
+    """
+    if address.startswith("/"):
+        return listen(address)
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
+        raise ValueError(f"{address!r} is neither an absolute path nor HOST:PORT")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host:
+        dual = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if dual else socket.AF_INET
+        return socket.create_server(("", int(port)), family=family, dualstack_ipv6=dual)
+    family = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0][0]
+    return socket.create_server((host, int(port)), family=family)
 
 
 def inherited() -> list[socket.socket]:
