@@ -97,7 +97,8 @@ def _check(path: str, source: str, policy: Policy, *, is_readonly: bool) -> None
         raise Denied("bind-device", source=shown)
     for directory in policy.never:
         if _is_below(path, directory):
-            raise Denied("bind-host-path", source=shown, why=f"nothing below {directory} may be bound")
+            own = "; operator: policy self_socket gives the gate's own" if is_docker_socket(source) else ""
+            raise Denied("bind-host-path", source=shown, why=f"nothing below {directory} may be bound{own}")
         if _is_below(directory, path):
             raise Denied("bind-root", source=shown, path=directory)
     if policy.bind_roots is not None:

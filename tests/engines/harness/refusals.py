@@ -19,7 +19,7 @@ RUN: list[tuple[list[str], str]] = [
     (["--volume=/dev:/x"], "or --shm-size instead of /dev/shm [bind-device]"),
     (["--volume=/:/x"], "bind the directory that you need [bind-root]"),
     (["--volume=/etc:/x"], "read-only is allowed: add :ro) [bind-host-path]"),
-    (["--volume=/run/docker.sock:/x"], "[bind-host-path]"),
+    (["--volume=/run/docker.sock:/x"], "policy self_socket gives the gate's own) [bind-host-path]"),
     (["--volume=/srv:/x:rshared"], "use rprivate or rslave [bind-propagation]"),
     (["--volume-driver=other", "--volume=v:/x"], "only the local driver is allowed [volume-driver]"),
     (["--mount=type=npipe,source=x,target=/x"], "use bind, volume, tmpfs or image [mount-type]"),
