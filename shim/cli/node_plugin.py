@@ -148,8 +148,7 @@ def _drop(journal: Journal) -> None:
     except (OSError, ImportError) as error:
         text = reason(error) if isinstance(error, OSError) else str(error)
         remedy = "" if isinstance(error, OSError) else privileges.install()
-        finding = Finding("PLUGIN_PRIVILEGE", f"privileges cannot be dropped: {text}", remedy)
-        journal.event("finding", f"{finding.id}: {finding} ({finding.remedy})", id=finding.id)
+        journal.finding(Finding("PLUGIN_PRIVILEGE", f"privileges cannot be dropped: {text}", remedy))
 
 
 def _listen(address: str) -> Any:

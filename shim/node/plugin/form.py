@@ -39,12 +39,14 @@ class Form:
         why: a clause.
         findings: PLUGIN_FORM, where devices may not arrive.
         files: of the engine, on which the choice depends.
+        daemons: processes of the engine, on which it depends, too; () where none is seen.
     """
 
     form: str
     why: str
     findings: tuple[Finding, ...] = ()
     files: tuple[str, ...] = ()
+    daemons: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class _EngineState:
     against: str
     faults: tuple[Finding, ...]
     files: tuple[str, ...]
+    daemons: tuple[int, ...]
 
 
 def decide(host: Host, wanted: str, spec_dirs: Iterable[str], kubelet: tuple[int, ...] = ()) -> Form:
@@ -73,13 +76,14 @@ def decide(host: Host, wanted: str, spec_dirs: Iterable[str], kubelet: tuple[int
     running = [engine for engine in engines if host.daemons(engine.program)] or engines
     states = [_state(host, engine, tuple(spec_dirs)) for engine in running]
     files = tuple(file for state in states for file in state.files)
+    daemons = tuple(pid for state in states for pid in state.daemons)
     against = _against(host, states, kubelet or version(host))
     if wanted == CDI or (wanted == AUTO and not against):
         why = "it is configured" if wanted == CDI else "kubelet passes CDI names on, and the engine resolves them"
         findings = [_doubt(f"CDI names are configured, but {against}")] if against else []
-        return Form(CDI, why, tuple(findings), files)
+        return Form(CDI, why, tuple(findings), files, daemons)
     why = "it is configured" if wanted == ANNOTATION else against
-    return Form(ANNOTATION, why, tuple(_unread(states)), files)
+    return Form(ANNOTATION, why, tuple(_unread(states)), files, daemons)
 
 
 def version(host: Host) -> tuple[int, ...]:
@@ -109,12 +113,13 @@ def _is_gate_open(host: Host) -> bool:
 
 
 def _state(host: Host, engine: Engine, spec_dirs: tuple[str, ...]) -> _EngineState:
+    daemons = tuple(daemon.pid for daemon in host.daemons(engine.program))
     try:
         location = engine.locate(host)
         registry = engine.read(host, location)
         findings = verify.findings(host, engine, location, _RUNTIME)
     except CdiError as error:
-        return _EngineState(engine.name, f"{engine.name}: {error}", tuple(error.findings), ())
+        return _EngineState(engine.name, f"{engine.name}: {error}", tuple(error.findings), (), daemons)
     errors = tuple(finding for finding in findings if finding.level == ERROR)
     against = ""
     missing = [path for path in spec_dirs if path not in registry.spec_dirs]
@@ -125,7 +130,7 @@ def _state(host: Host, engine: Engine, spec_dirs: tuple[str, ...]) -> _EngineSta
     elif registry.spec_dirs and missing:
         against = f"{engine.name} does not read the spec directory {missing[0]}"
     reads_annotations = bool(registry.cdi)
-    return _EngineState(engine.name, against, () if reads_annotations else errors, tuple(registry.files))
+    return _EngineState(engine.name, against, () if reads_annotations else errors, tuple(registry.files), daemons)
 
 
 def _unread(states: list[_EngineState]) -> list[Finding]:

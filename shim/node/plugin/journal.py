@@ -6,8 +6,12 @@ import json
 import os
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from shim.base.findings import one_line
+
+if TYPE_CHECKING:
+    from shim.base.findings import Finding
 
 
 class Journal:
@@ -36,6 +40,11 @@ class Journal:
             os.write(self._descriptor, data)
         except OSError:
             return  # a reader that is gone must not stop the service
+
+    def finding(self, finding: Finding) -> None:
+        """Write a finding down, unless it was the last one about its file, or about none."""
+        text = f"{finding.id}: {finding} ({finding.remedy})"
+        self.change("finding", f"{finding.id} {finding.path or finding.text}", text, id=finding.id)
 
     def change(self, name: str, subject: str, message: str, **members: object) -> None:
         """Write an event down, unless the last of this name and subject had the same message; "" is never written."""

@@ -47,7 +47,7 @@ class _Registration:
 
 
 class FormNow:
-    """The form of answers, decided anew where the engine's files have changed.
+    """The form of answers, decided anew where the engine's files have changed, or it was restarted.
 
     Arguments:
         decide: decides it.
@@ -68,7 +68,9 @@ class FormNow:
         return self.form.form != before
 
     def _look(self) -> list[object]:
-        states: list[object] = []
+        states: list[object] = [_started(pid) for pid in self.form.daemons]
+        if self.form.files and not states:
+            states.append(int(time.monotonic() / _LONGEST))  # an engine that does not run yet is looked for again
         for path in self.form.files:
             try:
                 status = os.stat(path)
@@ -154,7 +156,7 @@ class Service:
         self._snapshot = snapshot
         journal = self._common.journal
         for finding in snapshot.findings:
-            journal.change("finding", f"{finding.id} {finding}", f"{finding.id}: {finding} ({finding.remedy})")
+            journal.finding(finding)
         for name, endpoint in self._endpoints.items():
             self._update(endpoint, snapshot.resources.get(name, ResourceState(endpoint.state.resource)))
         for name, state in snapshot.resources.items():
@@ -201,9 +203,7 @@ class Service:
         if is_fatal:
             raise error
         for finding in error.findings:
-            self._common.journal.change(
-                "finding", finding.path, f"{finding.id}: {finding} ({finding.remedy})", id=finding.id
-            )
+            self._common.journal.finding(finding)
 
     def _register(self, name: str, endpoint: Endpoint, now: Identity) -> None:
         """Register a resource where this kubelet does not know it, or has ceased to follow it."""
@@ -231,7 +231,16 @@ class Service:
         form = self._form.form
         self._common.journal.event("form", f"devices are handed over as {form.form}: {form.why}", form=form.form)
         for finding in form.findings:
-            self._common.journal.change("finding", str(finding), f"{finding.id}: {finding} ({finding.remedy})")
+            self._common.journal.finding(finding)
+
+
+def _started(pid: int) -> str:
+    """When a process began, in clock ticks (field 22 of proc(5), stat); "" where it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def serve_metrics(listener: socket.socket, text: Callable[[], str]) -> None:

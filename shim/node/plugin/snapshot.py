@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
+from shim.base.nearest import nearest
 from shim.cdi import directories
 from shim.grants.reader import Grants, Reader
 from shim.host.tree import Tree
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".json", ".yaml")
 _DIGEST = 10  # letters
+_LATER = "write its spec: `shim cdi generate`; it is served once there is one"
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Snapshot:
 
     Attributes:
         resources: by name, in the order in which they took hardware.
-        findings: PLUGIN_KIND for kinds that are no resource; what is wrong with spec files.
+        findings: PLUGIN_KIND for kinds that are no resource, or that no spec has; what is wrong with spec files.
     """
 
     resources: dict[str, ResourceState]
@@ -136,6 +138,7 @@ class Observer:
         wanted = configured + [
             resource for kind in kinds for resource in self._settings.of_kind(kind) if resource not in configured
         ]
+        findings += [_without_kind(each, kinds) for each in self._settings.resources if each not in configured]
         self._needs = {}
         for resource in wanted:
             objection = node_settings.name_objection(resource.name)
@@ -184,6 +187,12 @@ def _refused(resource: Resource, objection: str) -> Finding:
     text = f"the kind {resource.kind} is no resource: {resource.name!r} cannot be its name: {objection}"
     remedy = f'give it another in {node_settings.FILE}: [[resource]], kind = "{resource.kind}", name = "…"'
     return Finding("PLUGIN_KIND", text, remedy)
+
+
+def _without_kind(resource: Resource, kinds: list[str]) -> Finding:
+    near = nearest(resource.kind, kinds)
+    hint = f"the nearest is {near[0]}" if near else "`shim cdi list` shows what they have"
+    return Finding("PLUGIN_KIND", f"no spec has the kind {resource.kind} of {resource.name} now; {hint}", _LATER)
 
 
 def _files(directory: str) -> object:

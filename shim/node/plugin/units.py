@@ -62,6 +62,9 @@ class Sharing:
         for item in hardware:
             self._names.setdefault(item, []).append(name)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._hardware
+
     def of(self, hardware: Iterable[str]) -> list[str]:
         """The names that have hardware in common with this, other than the card of two partitions."""
         wanted = frozenset(hardware)
@@ -89,6 +92,8 @@ def choose(
         objection = resource.objection(device)
         if not objection and device == ALL and len(devices) > 1:
             objection = "it stands for several devices"
+        if not objection and prefix + device in taken:
+            objection = "another resource has it"
         if objection:
             left_out[device] = objection
             continue
