@@ -43,6 +43,7 @@ OUTSIDE = {
     "usr/local/lib/systemd/system/shim-gate@.service": "644",
     "usr/local/lib/systemd/system/shim-gate@.socket": "644",
     "usr/local/lib/systemd/system/shim-node-labels.service": "644",
+    "usr/local/lib/systemd/system/shim-node-plugin.service": "644",
     "usr/local/lib/udev/rules.d/60-shim-cdi.rules": "644",
     "usr/local/share/bash-completion/completions/shim": "644",
     **{

@@ -35,6 +35,7 @@ def directory(tmp_path: Path, launcher: Path) -> Path:
         "shim-gate@repo-a.socket",
         "shim-gate@repo-a.service",
         "shim-node-labels.service",
+        "shim-node-plugin.service",
     ],
 )
 def test_systemd_understands_the_unit(directory: Path, name: str) -> None:
