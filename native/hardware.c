@@ -188,19 +188,30 @@ static bool mounts_node(const struct json_tree *tree, const char *bundle)
     return false;
 }
 
-/* Whether a hook gives devices by itself, or cannot be told: as _HOOKS in shim/create/grants_hardware.py. */
-static bool is_giving(const struct json_tree *tree, uint32_t hook)
+/* Whether a word of a hook is a program that gives devices, or cannot be told: _HOOKS, _CLI in grants_hardware.py. */
+static bool is_giver(const struct json_tree *tree, uint32_t word)
 {
-    static const char *const names[] = {"nvidia-container-runtime-hook", "nvidia-container-toolkit"};
+    static const char *const names[] = {"nvidia-container-runtime-hook", "nvidia-container-toolkit",
+                                        "nvidia-container-cli"};
     size_t size = 0;
-    uint32_t path = json_tree_member(tree, hook, "path");
-    const char *text = path ? json_tree_plain(tree, path, &size) : NULL;
+    const char *text = json_tree_plain(tree, word, &size);
     if (!text)
         return true;
     const char *slash = memrchr(text, '/', size);
     const char *name = slash ? slash + 1 : text;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == (size_t)(text + size - name) && memcmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool is_giving(const struct json_tree *tree, uint32_t hook)
+{
+    uint32_t path = json_tree_member(tree, hook, "path"), args = json_tree_member(tree, hook, "args");
+    if (!path || is_giver(tree, path))
+        return true;
+    for (uint32_t at = args ? tree->values[args].first : 0; at; at = tree->values[at].next)
+        if (is_giver(tree, at))
             return true;
     return false;
 }

@@ -13,7 +13,8 @@ Nodes that every container has (null, zero, terminals) are no hardware, also whe
 annotations and hooks a container gets devices that are not in config.json: `unknown`.
 
 Source: OCI runtime specification, config-linux.md, "Device allowed list"; kernel, cgroup-v1/devices.rst and
-include/linux/kdev_t.h; crun, src/libcrun/ebpf.c; libnvidia-container, docs of the prestart hook.
+include/linux/kdev_t.h; crun, src/libcrun/ebpf.c; containerd, contrib/nvidia (WithGPUs);
+NVIDIA's container toolkit, its prestart hook.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _DIRECTORY = "a directory"
 _ANNOTATIONS = ("org.systemd.property.Device", "krun.gpu_flags")
 # Hooks that give devices by the container's environment: of docker for --gpus, of podman by a hooks directory
 _HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
+_CLI = "nvidia-container-cli"  # gives those of its arguments; containerd's clients make a hook of it for --gpus
 _NO_DEVICE = ("void", "none")
 _DEVICE_LIST = "/var/run/nvidia-container-devices"
 _MAJOR_BITS, _MINOR_BITS = 0xFFF, 0xFFFFF  # of a node's numbers: the kernel takes no more of what mknod(2) gets
@@ -81,7 +83,10 @@ def unknown(config: Json) -> str:
             return f"the annotation {name}"
     for hooks in _object(config.get("hooks")).values():
         for hook in _objects(hooks):
-            path = str(hook.get("path"))
+            path, args = str(hook.get("path")), hook.get("args")
+            words = [path, *map(str, args if isinstance(args, list) else ())]
+            if any(word.rpartition("/")[2] == _CLI for word in words):
+                return f"the hook {path}, which calls {_CLI},"
             if path.rpartition("/")[2] in _HOOKS and _asks_hook(config):
                 return f"the hook {path}, with the variables and mounts of the container,"
     return ""

@@ -87,8 +87,19 @@ class Pod:
         self.id = identity
         self._config = config
 
-    def create(self, name: str, annotations: Mapping[str, str], script: str, attempt: int = 0) -> str:
-        """CreateContainer of the busybox image; the container's id."""
+    def create(
+        self,
+        name: str,
+        annotations: Mapping[str, str],
+        script: str,
+        attempt: int = 0,
+        more: Mapping[int, Value] | None = None,
+    ) -> str:
+        """CreateContainer of the busybox image; the container's id.
+
+        Arguments:
+            more: further fields of the configuration, such as mounts (7) and devices (8).
+        """
         image: Message = {1: images.BUSYBOX}
         security: Message = {3: {1: NODE, 2: CONTAINER}}
         config: Message = {
@@ -98,6 +109,7 @@ class Pod:
             10: _map(annotations),
             11: f"{name}.log",
             15: {2: security},
+            **(more or {}),
         }
         return _text(self._cri.call("CreateContainer", {1: self.id, 2: config, 3: self._config}), 1)
 

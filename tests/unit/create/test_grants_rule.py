@@ -171,9 +171,11 @@ def annotated(name: str) -> Callable[[Scene], None]:
     return lambda scene: scene.config["annotations"].update({name: "x"})
 
 
-def hooked(*variables: str, path: str = "/usr/bin/nvidia-container-runtime-hook") -> Callable[[Scene], None]:
+def hooked(
+    *variables: str, path: str = "/usr/bin/nvidia-container-runtime-hook", args: list[str] | None = None
+) -> Callable[[Scene], None]:
     def add(scene: Scene) -> None:
-        scene.config["hooks"] = {"prestart": [{"path": path, "args": [path, "prestart"]}]}
+        scene.config["hooks"] = {"prestart": [{"path": path, "args": [path, *(args or ["prestart"])]}]}
         scene.config["process"]["env"] = ["PATH=/bin", *variables]
 
     return add
@@ -292,6 +294,11 @@ ONE = f"{KIND}=1 is not granted"
             both(hooked(), mount("/dev/null", destination="/var/run/nvidia-container-devices/0")),
             "can open devices",
             id="a hook with a mount",
+        ),
+        pytest.param(
+            hooked(path="/usr/bin/containerd", args=["oci-hook", "--", "nvidia-container-cli", "--device=0"]),
+            "can open devices",
+            id="a hook that has the devices in its arguments",
         ),
         pytest.param(hooked("NVIDIA_VISIBLE_DEVICES=void", "CUDA_VERSION=12"), "", id="a hook that is kept from it"),
         pytest.param(hooked(), "", id="a hook that nothing asks"),
