@@ -38,16 +38,13 @@ def systemd(sandbox: Sandbox, shim: Path, linked: Path, register: Callable[[Engi
     settings = json.loads(file.read_text())
     file.write_text(json.dumps({**settings, "hosts": ["unix:///run/docker.sock"]}))
     units = {unit.name: unit.read_text().replace("@bindir@", str(shim.parent)) for unit in UNITS.glob("shim-gate@*")}
-    # As an administrator edits them: the group of the users, and the log to a file, as there is no journal here
+    # As an administrator edits it
     units["shim-gate@repo-a.socket.d/group.conf"] = f"[Socket]\nSocketGroup={UID}\n"
-    units["shim-gate@.service.d/log.conf"] = (
-        f"[Service]\nStandardOutput=append:{sandbox.scratch}/log/decisions\nStandardError=null\n"
-    )
     units["docker.service"] = (
         f"[Service]\nExecStart={dockerd} --config-file {file}\nEnvironment=PATH={programs.SEARCH}\n"
     )
     manager = Systemd(sandbox, units)
-    manager("start", "docker.service", "shim-gate@repo-a.socket").ok()
+    manager("start", "systemd-journald.service", "docker.service", "shim-gate@repo-a.socket").ok()
     wait_until(lambda: docker(sandbox, "version", host="/run/docker.sock").status == 0, "dockerd is ready")
     yield manager
     manager.stop()
@@ -88,8 +85,18 @@ def test_containers_run_and_links_are_resolved_as_the_daemon_sees_them(sandbox: 
     link = sandbox.scratch / "tmp/link"
     link.symlink_to("/dev")
     assert "[bind-device]" in docker(sandbox, *run, f"--volume={link}:/x", images.BUSYBOX, "true").err
-    decisions = [json.loads(line) for line in (sandbox.scratch / "log/decisions").read_text().splitlines()]
-    assert (decisions[-1]["decision"], decisions[-1]["reason"]) == ("deny", "bind-device")
+
+
+def test_decisions_are_in_the_journal(sandbox: Sandbox, systemd: Systemd, shim: Path) -> None:
+    assert systemd("is-active", "systemd-journald.service").status == 0
+    assert "[privileged]" in docker(sandbox, "run", "--privileged", images.BUSYBOX, user=str(UID)).err
+
+    def last() -> dict[str, object]:
+        logged = sandbox.run(shim, "gate", "log", "--subject=repo-a", "--output=json").ok()
+        return dict((json.loads(logged)["decisions"] or [{}])[-1])
+
+    wait_until(lambda: last().get("reason") == "privileged", "the journal has the decision")
+    assert (last()["decision"], last()["uid"]) == ("deny", UID)
 
 
 def test_it_ends_and_the_next_client_starts_it_again(sandbox: Sandbox, systemd: Systemd) -> None:

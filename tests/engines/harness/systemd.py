@@ -10,7 +10,9 @@ from . import programs
 from .sandbox import Result, Sandbox, wait_until
 
 UNITS = "/run/units"
-OWN = ("basic", "paths", "shutdown", "slices", "sockets", "sysinit", "timers", "umount")
+_TARGETS = ("basic", "paths", "shutdown", "slices", "sockets", "sysinit", "timers", "umount")
+_JOURNAL = ("systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket")
+OWN = (*(f"{name}.target" for name in _TARGETS), *_JOURNAL)
 PID = "/run/systemd.pid"
 PROGRAM = "/lib/systemd/systemd"
 
@@ -39,7 +41,7 @@ class Systemd:
         self._sandbox = sandbox
         programs.find(PROGRAM, "systemctl")
         sandbox.run("mkdir", UNITS).ok()
-        sandbox.run("cp", *(f"/lib/systemd/system/{name}.target" for name in OWN), UNITS).ok()
+        sandbox.run("cp", *(f"/lib/systemd/system/{name}" for name in OWN), UNITS).ok()
         for name, text in units.items():
             sandbox.run("sh", "-c", 'mkdir -p "$(dirname "$0")" && cat > "$0"', f"{UNITS}/{name}", stdin=text).ok()
         self._process = subprocess.Popen(
