@@ -147,10 +147,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "ENGINE_CONFIG_VERSION": (ERROR, "install a shim that knows this version, or write the file in version 3"),
     "ENGINE_CONFIG_OWNED": (ERROR, "change the file from which it is made; the message names it"),
     "ENGINE_CONFIG_OTHER": (WARNING, "name the file that the daemon reads with --config"),
-    "CONFIG_DEAD_SECTION": (
-        ERROR,
-        "rename the section to the one that this version of the file has; the message says it",
-    ),
+    "CONFIG_DEAD_SECTION": (ERROR, "rename the section to that of this version of the file; the message has its name"),
     "CONFIG_HEADER_UNQUOTED": (ERROR, "put the plugin's name into quotes, as the message shows"),
     "CONFIG_TYPE": (ERROR, "give the value its type: true is no text, so it stands without quotes"),
     "CRI_DISABLED": (ERROR, "take cri out of disabled_plugins, then restart containerd"),
@@ -158,10 +155,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "HANDLER_MISSING": (ERROR, "run `shim runtime configure`, or use one of the runtimes that are there"),
     "RUNTIME_TYPE_MISSING": (ERROR, 'add runtime_type = "io.containerd.runc.v2"; `shim runtime configure` does'),
     "RUNTIME_BINARY_MISSING": (ERROR, "install the program, or correct the path; `shim runtime configure` does"),
-    "RUNTIME_LOST": (
-        ERROR,
-        "nothing was written; register the runtimes in one file only, the one that is imported last",
-    ),
+    "RUNTIME_LOST": (ERROR, "nothing was written; register the runtimes in a single file, that which is imported last"),
     "RUNTIME_DEFAULT": (
         WARNING,
         "choose it for each container, or by a RuntimeClass, and give back the former default",
@@ -281,7 +275,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "GATE_TCP": (ERROR, "take the address out of hosts in daemon.json and of dockerd's command line"),
     "GATE_SOCKET": (
         ERROR,
-        "let root alone connect: `chown root:root` and `chmod 0600`, or SocketGroup=root in docker.socket",
+        "let root alone connect: chown root:root, chmod 0600; with systemd SocketGroup=root",
     ),
     "GATE_RUNTIME": (ERROR, "let the daemon use runc, or shim without sources that images control"),
     "GATE_SPEC_DIRS": (ERROR, "make cdi-spec-dirs of daemon.json and of shim's configuration the same"),
