@@ -111,10 +111,12 @@ def tested(machine: Machine, name: str, *paths: str) -> str:
         "-m",
         "not engine and not other_user",
     )
-    done = machine.run(*words, *paths, cwd="/src")
-    (LOGS / f"{name}.log").write_text(done.stdout, encoding="utf-8")
-    counts = re.findall(r"(\d+) (passed|failed|errors?)\b", done.stdout.rpartition("\n=")[2] or done.stdout[-300:])
-    return ", ".join(f"{count} {word}" for count, word in counts) or f"failed: status {done.returncode}"
+    script = '"$@" >/tmp/output 2>&1'  # a file, so that a run that hangs can be looked at
+    status = machine.run("sh", "-c", script, "sh", *words, *paths, cwd="/src").returncode
+    printed = (machine.upper / "tmp/output").read_text(encoding="utf-8", errors="replace")
+    (LOGS / f"{name}.log").write_text(printed, encoding="utf-8")
+    counts = re.findall(r"(\d+) (passed|failed|errors?)\b", printed.rstrip().rpartition("\n")[2])
+    return ", ".join(f"{count} {word}" for count, word in counts) or f"failed: status {status}"
 
 
 def ran(suite: str) -> str:
@@ -183,7 +185,9 @@ def main() -> None:
     LOGS.mkdir(parents=True, exist_ok=True)
     cells = []
     for row in ROWS:
-        if not options.row or any(word in f"{row.name} {row.suite} {row.python}" for word in options.row):
+        if not options.row or any(
+            word in f"{row.name} {row.suite} {row.ldconfig} {row.python}" for word in options.row
+        ):
             cells.append(measure(row, options.wheel))
             print(" | ".join(cells[-1]), flush=True)
     text = table(cells)
