@@ -111,7 +111,7 @@ def tested(machine: Machine, name: str, *paths: str) -> str:
         "-m",
         "not engine and not other_user",
     )
-    script = '"$@" >/tmp/output 2>&1'  # a file, so that a run that hangs can be looked at
+    script = '"$@" >/tmp/output 2>&1; exit $?'  # a file, so that a run that hangs can be looked at
     status = machine.run("sh", "-c", script, "sh", *words, *paths, cwd="/src").returncode
     printed = (machine.upper / "tmp/output").read_text(encoding="utf-8", errors="replace")
     (LOGS / f"{name}.log").write_text(printed, encoding="utf-8")

@@ -104,7 +104,8 @@ class Machine:
         """
         binds = [word for pair in self.binds.items() for word in pair]
         binds += [word for path in NETWORK if online and Path(path).exists() for word in (os.path.realpath(path), path)]
-        script = f"cd {shlex.quote(cwd)} && exec {shlex.join(map(str, words))}"
+        # the shell stays, as process 1 that has a parent's duties
+        script = f"cd {shlex.quote(cwd)} && {shlex.join(map(str, words))}; exit $?"
         variables = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
         variables |= {"LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
         if online:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from shim.gate.judge.messages import Denied
 
+MAX_DEPTH = 500  # of lists and objects; Python has a limit of its own, another in each version, or none
 _ZEROS: tuple[object, ...] = (None, False, 0, "", [], {})
 
 
@@ -30,6 +31,8 @@ def parse(body: bytes) -> Any:
     try:
         text = body.decode("utf-8")
         value = _DECODER.decode(text)
+        if text.count("[") + text.count("{") > MAX_DEPTH:
+            _check_depth(value)
         if "\\ud" in text or "\\uD" in text:
             encode(value)  # a lone surrogate cannot be encoded
     except _DuplicateKeyError as error:
@@ -64,6 +67,20 @@ def quoted(text: object) -> str:
     """Text of a client as a message can hold it: printable, at most 100 letters, in quotes."""
     written = json.dumps(text if len(str(text)) <= 100 else str(text)[:97] + "...")
     return written if isinstance(text, str) else written.strip('"')
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, (list, dict))
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def test_nesting_without_end_is_an_error_and_no_crash() -> None:
     with pytest.raises(ValueError, match="too deep"):
         fastjson.loads("[" * 1_000_000)
     deep: list[Any] = []
-    for _ in range(sys.getrecursionlimit() * 20):
+    for _ in range(1_000_000):  # Python 3.14 writes 20,000, as long as the stack lasts
         deep = [deep]
     with pytest.raises(ValueError, match="too deep"):
         fastjson.dumps(deep)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shim.gate.judge import REASONS, Decision, Policy, Request, decide, fields, routes, target
+from shim.gate.judge import REASONS, Decision, Policy, Request, decide, fields, json_strict, messages, routes, target
 
 TOP = Path(__file__).parent.parent.parent
 TABLE = json.loads((TOP / "data/gate-fields.json").read_text())
@@ -35,6 +35,22 @@ def ask(
 
 def create(host: dict[str, Any], **more: Any) -> Decision:
     return ask(body={"Image": "a", "HostConfig": host}, **more)
+
+
+@pytest.mark.parametrize(("depth", "reason"), [(500, ""), (501, "json-invalid")])
+@pytest.mark.parametrize("kind", ["[{}]", '{{"a": {}}}'], ids=["lists", "objects"])
+def test_the_limit_of_nesting_is_the_same_with_every_python(kind: str, depth: int, reason: str) -> None:
+    """Python up to 3.11 refused 1,000, 3.13 some 10,000, 3.14 what fits on the stack."""
+    text = "1"
+    for _ in range(depth):
+        text = kind.format(text)
+    if reason:
+        with pytest.raises(messages.Denied) as caught:
+            json_strict.parse(text.encode())
+        assert caught.value.reason == reason
+    else:
+        assert json_strict.parse(text.encode()) == json.loads(text)
+    assert json_strict.parse(f"[{','.join(['[]'] * 5000)}]".encode()) == [[]] * 5000, "many are not deep"
 
 
 def test_the_judgement_imports_nothing_but_the_standard_library() -> None:
