@@ -235,6 +235,13 @@ KEYS = (
         _subjects,
     ),
     Key(
+        "grants.pod-namespaces",
+        "pod_namespaces",
+        "table of NAMESPACE = SUBJECT",
+        "The subject by the Kubernetes namespace of a Pod, under containerd.",
+        _subjects,
+    ),
+    Key(
         "grants.namespaces",
         "namespaces",
         "table of NAMESPACE = SUBJECT",

@@ -53,7 +53,8 @@ class Settings:
         fold: OFF, AUTO, OURS or KNOWN: which hooks create does itself (shim.create.fold).
         enforce: whether a container gets only devices that are granted to its subject (shim.create.grants_rule).
         default_subject: of containers that no table names, "" for none.
-        runtimes, bundles, cgroups, namespaces: what tells the subject -> the subject, see shim.create.grants_subject.
+        runtimes, bundles, cgroups, pod_namespaces, namespaces: what tells the subject -> the subject, see
+            shim.create.grants_subject.
         log_file: "" for no log, None for the usual path of this user (shim.create.log).
         warnings: findings about unknown keys.
     """
@@ -74,6 +75,7 @@ class Settings:
         "namespaces",
         "path",
         "pod_annotations",
+        "pod_namespaces",
         "podman_annotations",
         "runtimes",
         "spec_dirs",
@@ -101,6 +103,7 @@ class Settings:
         self.runtimes: dict[str, str] = {}
         self.bundles: dict[str, str] = {}
         self.cgroups: dict[str, str] = {}
+        self.pod_namespaces: dict[str, str] = {}
         self.namespaces: dict[str, str] = {}
         self.log_file: str | None = None
         self.warnings: list[Finding] = []

@@ -1,7 +1,13 @@
 """The subject of a container: to whom its devices must be granted. Late: only where grants are enforced.
 
 It comes from what the operator controls, never from an image or from labels; the first of these that names one: the
-name by which the engine starts shim, the path of the bundle, the cgroup, containerd's namespace, the default.
+name by which the engine starts shim, the path of the bundle, the cgroup, the Kubernetes namespace of the Pod,
+containerd's namespace, the default.
+
+The Pod's namespace is the only annotation that counts: containerd's CRI writes it itself, over whatever a Pod asks for.
+Clients of other engines can set any annotation, so it counts in containerd's namespace of the CRI alone.
+
+Source: containerd, pkg/cri/server/container_create.go (buildContainerSpec) and pkg/cri/annotations.
 """
 
 from __future__ import annotations
@@ -10,8 +16,14 @@ from shim.base.paths import clean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from shim.config.settings import Settings
     from shim.create.question import Question
+
+
+_CRI = "k8s.io"  # containerd's namespace of all Pods
+_POD_NAMESPACE = "io.kubernetes.cri.sandbox-namespace"
 
 
 def subject_of(question: Question, settings: Settings) -> str:
@@ -28,16 +40,22 @@ def subject_of(question: Question, settings: Settings) -> str:
         settings.runtimes.get(question.name, "")
         or _by_pattern(settings.bundles, clean(question.bundle) if question.bundle.startswith("/") else "")
         or _by_pattern(settings.cgroups, cgroup if isinstance(cgroup, str) else "")
+        or _by_pod(settings.pod_namespaces, question.config.get("annotations") if namespace == _CRI else None)
         or settings.namespaces.get(namespace, "")
         or settings.default_subject
     )
 
 
 def hangs_on_the_call(question: Question, settings: Settings) -> bool:
-    """Whether the subject comes from what differs between two creates of the same question: bundle or cgroup."""
+    """Whether the subject comes from what differs between two creates of the same question: bundle, cgroup or Pod."""
     if settings.runtimes.get(question.name):
         return False
-    return bool(settings.bundles or settings.cgroups)
+    return bool(settings.bundles or settings.cgroups or settings.pod_namespaces)
+
+
+def _by_pod(namespaces: dict[str, str], annotations: Any) -> str:
+    name = annotations.get(_POD_NAMESPACE) if isinstance(annotations, dict) else None
+    return namespaces.get(name, "") if isinstance(name, str) else ""
 
 
 def _by_pattern(patterns: dict[str, str], text: str) -> str:

@@ -212,6 +212,23 @@ def test_a_pod_gets_no_device_that_is_not_granted(
     pod.remove()
 
 
+def test_a_pod_cannot_choose_its_subject(cri: Cri, grants: Grants, sandbox: Sandbox) -> None:
+    """containerd writes the namespace of the Pod over annotations of this name that are let through."""
+    text = '[grants]\nenforce = true\n[grants.pod-namespaces]\ndefault = "repo-b"\nstolen = "repo-a"\n'
+    (sandbox.scratch / "etc-shim/config.toml").write_text(text, encoding="ascii")
+    grants.add()
+    annotations = {"io.kubernetes.cri.sandbox-namespace": "stolen", **dict([ASKED.split("=", 1)])}
+    pod = cri.run_pod("thief", annotations, PODS)
+    container = pod.create("thief", annotations, WAIT)
+    with pytest.raises(CriError, match=f"{NAME} is not granted to repo-b"):
+        pod.start(container)
+    pod.remove()
+    plain = cri.run_pod("passed", {"io.kubernetes.cri.other": "seen"}, PODS)
+    (bundle,) = sandbox.run("find", "/", "-xdev", "-path", f"*k8s.io/{plain.id}/config.json").out.split()
+    assert "io.kubernetes.cri.other" in sandbox.run("cat", bundle).ok(), "annotations of such names are let through"
+    plain.remove()
+
+
 # --- update -----------------------------------------------------------------------------------------------------------
 
 

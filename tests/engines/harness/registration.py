@@ -23,8 +23,8 @@ _CRI = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.pods'
 _PODS = f"""
 {_CRI}]
   runtime_type = "io.containerd.runc.v2"
-  pod_annotations = ["cdi.k8s.io/*"]
-  container_annotations = ["cdi.k8s.io/*"]
+  pod_annotations = ["cdi.k8s.io/*", "io.kubernetes.cri.*"]
+  container_annotations = ["cdi.k8s.io/*", "io.kubernetes.cri.*"]
 {_CRI}.options]
   BinaryName = "COMMAND"
 """

@@ -92,6 +92,19 @@ ELSEWHERE = {"default-subject": "nobody"}
         pytest.param({"cgroups": {"/repo-a/*": "repo-a"}}, {}, True, id="cgroup"),
         pytest.param({"cgroups": {"/repo-b/*": "repo-a"}}, {}, False, id="another cgroup"),
         pytest.param({"namespaces": {"ci": "repo-a"}}, {"root": "/run/containerd/runc/ci"}, True, id="namespace"),
+        pytest.param({"pod-namespaces": {"team": "repo-a"}}, {"root": "/run/containerd/runc/k8s.io"}, True, id="pod"),
+        pytest.param(
+            {"pod-namespaces": {"team": "repo-a"}}, {"root": "/run/runc/moby"}, False, id="a pod's annotation elsewhere"
+        ),
+        pytest.param(
+            {"pod-namespaces": {"other": "repo-a"}}, {"root": "/run/containerd/runc/k8s.io"}, False, id="another pod"
+        ),
+        pytest.param(
+            {"pod-namespaces": {"team": "repo-b"}, "namespaces": {"k8s.io": "repo-a"}},
+            {"root": "/run/containerd/runc/k8s.io"},
+            False,
+            id="the pod counts before the namespace of all pods",
+        ),
         pytest.param(
             {"namespaces": {"ci": "repo-a"}}, {"root": "/run/containerd/runc/x"}, False, id="another namespace"
         ),
@@ -105,6 +118,7 @@ ELSEWHERE = {"default-subject": "nobody"}
 )
 def test_where_a_subject_comes_from(scene: Scene, settings: Json, options: Json, *, granted: bool) -> None:
     scene.settings = {**ELSEWHERE, **settings}
+    scene.config["annotations"]["io.kubernetes.cri.sandbox-namespace"] = "team"
     assert scene.refusal(devices=("0",), **options).startswith("" if granted else "GRANT_MISSING")
     assert bool(scene.refusal(devices=("0",), **options)) is not granted
 

@@ -160,3 +160,23 @@ def test_without_python_what_has_no_device_starts_and_what_has_one_does_not(
     assert enforced.create().returncode == 0
     assert enforced.create(devices=[NODE]).returncode == 1
     assert enforced.create(resources={}).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "is_repeated"),
+    [
+        (f'[grants.runtimes]\n{NAME} = "repo-a"', True),
+        ('[grants.bundles]\n"/none/*" = "repo-b"', False),
+        ('[grants.cgroups]\n"/none/*" = "repo-b"', False),
+        ('[grants.pod-namespaces]\nnone = "repo-b"', False),
+        ('[grants.namespaces]\nnone = "repo-b"', True),
+    ],
+)
+def test_a_create_is_repeated_where_the_next_one_has_the_same_subject(
+    enforced: Enforced, table: str, *, is_repeated: bool
+) -> None:
+    """Bundle, cgroup and Pod differ from create to create, and are in no question of the launcher's."""
+    SETTINGS.write_text(f"{SETTINGS.read_text()}{table}\n")
+    time.sleep(SETTLED)
+    enforced.host.create()
+    assert enforced.host.repeat().is_repeated is is_repeated
