@@ -215,12 +215,9 @@ class Endpoint:
         try:
             while True:
                 with self._condition:
-                    self._condition.wait_for(
-                        lambda sent=sent: (  # type: ignore[misc]  # the loop's own value, as a default
-                            self._list != sent or generation != self._generation or not context.is_active()
-                        )
-                    )
-                    if generation != self._generation or not context.is_active():
+                    while (is_open := generation == self._generation and context.is_active()) and self._list == sent:
+                        self._condition.wait()
+                    if not is_open:
                         return
                     sent = self._list
                 self._common.metrics.lists.add(self.resource)
