@@ -88,6 +88,11 @@ test-matrix: wheel ## run what needs no daemon in roots of Debian 11 to sid and 
 deb: need-build build/image ## Debian package in dist/
 	@$(PYTHON) -S -B packaging/deb.py build/image dist
 
+oci-image: need-build build/image ## image for nodes of Kubernetes, of Debian's packages, in dist/: an OCI layout and the same as a tar
+	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
+	mkdir -p dist
+	$(PYTHON) -S -B packaging/oci.py build/image build/oci dist
+
 # Without the extra `node`, which no host but a node of Kubernetes needs: its image has Debian's packages
 lock: $(VENV)/builder ## renew the exact versions and hashes of the run-time dependencies in packaging/lock.txt
 	@$(PIP) install --group lock
@@ -128,7 +133,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall dist wheel test-matrix release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
+.PHONY: help run test install uninstall oci-image dist wheel test-matrix release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shim.base.findings import ERROR, CdiError, Finding, from_json
+from shim.base.findings import ERROR, WARNING, CdiError, Finding, from_json
 from shim.engines import configure as recipe
 from shim.engines import table
 from shim.engines.configure import Options
@@ -150,7 +150,9 @@ def _set_up(wish: Wish, installed: Installed) -> None:
     except CdiError as error:
         installed.findings += error.findings
         return
-    installed.findings += [from_json(finding) for finding in installed.setup.pop("findings", ())]
+    for members in installed.setup.pop("findings", ()):
+        finding = from_json(members)
+        installed.findings.append(finding.as_warning() if members["level"] == WARNING else finding)
 
 
 def _restart(wish: Wish, engines: Sequence[Engine], installed: Installed) -> None:
