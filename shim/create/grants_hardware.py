@@ -251,7 +251,9 @@ def is_real(item: str) -> bool:
 
 
 def _is_common(kind: object, major: object, minor: object) -> bool:
-    return kind != "b" and ((major, minor) in _COMMON or major in _TERMINALS)
+    if kind == "b" or not isinstance(major, int):
+        return False
+    return major in _TERMINALS or (isinstance(minor, int) and (major, minor) in _COMMON)
 
 
 def _may_make_nodes(config: Json) -> bool:
