@@ -133,7 +133,7 @@ class Observer:
         taken = units.Sharing()
         states: dict[str, ResourceState] = {}
         findings = [finding for found in served.findings.values() for finding in found]
-        kinds = served.kinds()
+        kinds = _in_order(served)
         configured = [resource for resource in self._settings.resources if resource.kind in kinds]
         wanted = configured + [
             resource for kind in kinds for resource in self._settings.of_kind(kind) if resource not in configured
@@ -181,6 +181,15 @@ class Observer:
             return self._grants.grants()
         except CdiError as error:
             return error
+
+
+def _in_order(served: Directories) -> list[str]:
+    """The kinds, in the order in which they take hardware: last those that have nothing but `all`.
+
+    Such a kind stands for the hardware of others, as NVIDIA's for management, or for adapters that are a kind as well.
+    """
+    others = {name.partition("=")[0] for name in served.devices() if not name.endswith(f"={node_settings.ALL}")}
+    return sorted(served.kinds(), key=lambda kind: (kind not in others, kind))
 
 
 def _refused(resource: Resource, objection: str) -> Finding:

@@ -19,6 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shim.base.paths import clean
 from shim.grants import overlap
 from shim.host.tree import natural
 from shim.node.settings import ALL
@@ -86,6 +87,7 @@ def choose(
     """
     prefix = f"{resource.kind}="
     devices = [name.removeprefix(prefix) for name in served.devices() if name.startswith(prefix)]
+    numbers = frozenset(overlap.numbers(path, look) for path in settings.control_nodes)
     left_out: dict[str, str] = {}
     candidates: list[tuple[frozenset[str], Unit]] = []
     for device in devices:
@@ -98,7 +100,7 @@ def choose(
             left_out[device] = objection
             continue
         hardware = overlap.of(prefix + device, served, look)
-        own = hardware - _control_nodes(settings, look)
+        own = _own(prefix + device, served, settings.control_nodes, look) - numbers
         candidates.append((own or hardware, Unit(prefix + device, device, hardware)))
     units = []
     for own, unit in sorted(candidates, key=lambda each: (len(each[0]), _preference(each[1].device))):
@@ -112,9 +114,16 @@ def choose(
     return sorted(units, key=lambda unit: natural(unit.device)), left_out
 
 
-def _control_nodes(settings: Settings, look: Look) -> frozenset[str]:
-    numbers = (overlap.numbers(path, look) for path in settings.control_nodes)
-    return settings.control_nodes | frozenset(filter(None, numbers))
+def _own(name: str, served: Directories, control_nodes: frozenset[str], look: Look) -> frozenset[str]:
+    """The hardware of a device, without control nodes and their numbers in the spec."""
+    spec, device = served.get(name) or (None, "")
+    edits = spec.devices[device] if spec else {}
+    nodes = [
+        node
+        for node in edits.get("deviceNodes") or ()
+        if clean(node.get("hostPath") or node["path"]) not in control_nodes
+    ]
+    return overlap.of_edits({**edits, "deviceNodes": nodes}, look) - control_nodes
 
 
 def _preference(device: str) -> tuple[int, list[tuple[int, int, str]]]:

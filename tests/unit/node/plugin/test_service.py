@@ -380,6 +380,21 @@ def test_a_dry_run_shows_units_and_what_is_left_out(plugin: Plugin) -> None:
     assert not plugin.kubelet.joinpath("shim-vendor.com_gpu.sock").exists()
 
 
+def test_a_kind_of_nothing_but_all_does_not_take_the_hardware_of_another(plugin: Plugin) -> None:
+    """`management.nvidia.com/gpu=all` comes before `nvidia.com/gpu` in the alphabet, and has the nodes of every GPU."""
+    nodes = [plugin.node("gpu0", 3), plugin.node("gpu1", 5)]
+    plugin.spec("a.vendor.com/gpu", {"all": nodes})
+    plugin.spec(GPU, {"0": nodes[:1], "1": nodes[1:]})
+    plugin.spec("vendor.com/whole", {"all": [plugin.node("other", 7)]})
+    document = json.loads(plugin.run("--dry-run", "-o", "json").stdout)
+    units = {each["name"]: [device["name"] for device in each["devices"]] for each in document["resources"]}
+    assert units == {
+        GPU: ["vendor.com/gpu=0", "vendor.com/gpu=1"],
+        "a.vendor.com/gpu": [],
+        "vendor.com/whole": ["vendor.com/whole=all"],
+    }
+
+
 def test_a_node_without_kinds_is_shown_as_such(plugin: Plugin) -> None:
     shown = plugin.run("--dry-run")
     assert "no kind of the spec directories is a resource" in shown.stdout

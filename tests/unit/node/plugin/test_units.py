@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shim.cdi import directories
 from shim.cdi.spec import parse
+from shim.grants import overlap
 from shim.node.plugin import units
-from shim.node.settings import Resource, Settings
+from shim.node.settings import CONTROL_NODES, Resource, Settings
 
 UUID = "GPU-fef8089b-4820-abfc-e83e-94318197576e"
 KIND = "vendor.com/gpu"
+TEGRA = ("/dev/nvmap", "/dev/nvhost-ctrl", "/dev/nvhost-gpu")
+VECTORS = Path(__file__).parents[3] / "conformance/vectors"
 
 
 class Nodes:
@@ -92,6 +98,40 @@ def test_patterns_choose_among_names() -> None:
     )
     chosen, left_out = choose(devices, without=("GPU-*", "1"))
     assert (chosen, left_out["1"]) == (["0"], "`except` of the resource has '1'")
+
+
+def _specs() -> list[dict[str, Any]]:
+    """Every spec that the vectors of the generators expect."""
+    found: list[dict[str, Any]] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, dict) and {"cdiVersion", "kind", "devices"} <= value.keys():
+            found.append(value)
+        elif isinstance(value, (dict, list)):
+            for item in value.values() if isinstance(value, dict) else value:
+                walk(item)
+
+    for path in sorted(VECTORS.glob("generate-*.json")):
+        walk(json.loads(path.read_text().replace("{HOOK}", "/usr/bin/hook").replace("{DEVROOT}", "")))
+    return found
+
+
+def test_units_of_all_known_specs_are_disjoint_and_cover_the_hardware() -> None:
+    specs = _specs()
+    assert {spec["kind"].partition("/")[0] for spec in specs} >= {"nvidia.com", "amd.com", "intel.com"}
+    for document in specs:
+        spec = parse(json.dumps(document).encode(), "/etc/cdi/a.json", 0)
+        every = directories.Directories(("/etc/cdi",))
+        every.add([spec])
+        # a Tegra system with a second GPU has the nodes of its own one in each device
+        settings = Settings(control_nodes=frozenset({*CONTROL_NODES, *TEGRA}))
+        chosen, left_out = units.choose(Resource(spec.kind, "a.b/c"), every, settings, units.Sharing(), Nodes())
+        assert {unit.device for unit in chosen} | left_out.keys() == set(spec.devices)
+        for one, other in combinations(chosen, 2):
+            common = {item for item in one.hardware & other.hardware if item.startswith("/")}
+            assert common <= settings.control_nodes or not overlap.is_shared(one.hardware, other.hardware)
+        hardware = frozenset().union(*(overlap.of_edits(edits, Nodes()) for edits in spec.devices.values()))
+        assert hardware == frozenset().union(*(unit.hardware for unit in chosen))
 
 
 def test_two_resources_never_have_the_same_hardware() -> None:
