@@ -180,6 +180,14 @@ def test_grants_that_cannot_be_read_stop_rules_and_nothing_else(scene: Scene) ->
     assert refusal(scene, {"devices": USUAL}) == ""
 
 
+def test_a_broken_configuration_stops_rules_where_grants_were_enforced(scene: Scene) -> None:
+    scene.decide()  # it leaves the configuration that counted last
+    scene.settings = {"default-subject": 7}
+    scene.configure()
+    assert refusal(scene, {"devices": [rule(0)]}).startswith("SETTINGS")
+    assert refusal(scene, {"devices": USUAL}) == ""
+
+
 def test_resources_that_are_no_file_cannot_be_judged(scene: Scene) -> None:
     fifo = scene.top / "fifo"
     os.mkfifo(fifo)
