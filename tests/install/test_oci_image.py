@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from engines.harness import device as fake
 from engines.harness import programs
 from engines.harness.containerd import Containerd
@@ -25,9 +26,22 @@ pytestmark = [pytest.mark.engine, pytest.mark.nightly]  # the packages are fetch
 
 NAME = f"localhost/cdi-shim:{shim.__version__}"
 CONFIG = "/etc/containerd/config.toml"
-# As in packaging/kubernetes/daemonset.yaml
-CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_SYS_CHROOT", "CAP_SYS_PTRACE")
 STATE = ("/usr/local", "/etc/shim", "/etc/containerd", "/etc/logrotate.d", "/var/lib/shim", "/run/shim")
+
+
+# What ctr gives a container
+DEFAULTS = {
+    *("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID"),
+    *("CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL"),
+    "CAP_AUDIT_WRITE",
+}
+
+POD = yaml.safe_load((TOP / "packaging/kubernetes/daemonset.yaml").read_text())["spec"]["template"]["spec"]
+
+
+def _container(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(container for container in POD["containers"] if container["name"] == name)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -47,28 +61,47 @@ class Node:
     archive: Path
     calls: int = 0
 
-    def start(self, *words: str, options: tuple[str, ...] = ()) -> Result:
-        """A container of the image with the machine's root at /host, and what it says."""
+    def start(self, *words: str) -> Result:
+        """A container as `install` of the DaemonSet with another command, and what it says."""
         self.calls += 1
-        mount = "type=bind,src=/,dst=/host,options=rbind:rw"
-        limits = [word for name in CAPABILITIES for word in ("--cap-add", name)]
-        drop = [word for name in DEFAULTS - set(CAPABILITIES) for word in ("--cap-drop", name)]
-        command = ["run", "--rm", "--mount", mount, "--with-ns", "pid:/proc/1/ns/pid", *limits, *drop, *options]
+        command = ["run", "--rm", *self.privileges("install")]
         return self.containerd.ctr(*command, NAME, f"node-{self.calls}", "/usr/bin/shim", *words)
+
+    def stay(self, name: str, *words: str) -> Path:
+        """A container of the DaemonSet that stays, with its own command and further words; its log."""
+        log = self.machine.sandbox.scratch / f"{name}.log"
+        command = ["run", "--detach", "--log-uri", f"file://{log}", *self.privileges(name)]
+        self.containerd.ctr(*command, NAME, name, "/usr/bin/shim", *_container(name)["args"], *words).ok()
+        return log
+
+    def end(self, name: str) -> None:
+        """End such a container as the kubelet does."""
+        self.containerd.ctr("task", "kill", "--signal", "TERM", name).ok()
+        wait_until(lambda: "RUNNING" not in self.containerd.ctr("task", "ls").out, f"{name} has ended")
+        self.containerd.ctr("task", "delete", name)
+        self.containerd.ctr("container", "delete", name).ok()
+
+    def privileges(self, name: str) -> list[str]:
+        """What the DaemonSet gives a container: capabilities, mounts, a root that cannot be written."""
+        container = _container(name)
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        granted = {f"CAP_{word}" for word in container["securityContext"]["capabilities"].get("add", ())}
+        words = ["--read-only", "--with-ns", "pid:/proc/1/ns/pid"]
+        words += [word for name in granted - DEFAULTS for word in ("--cap-add", name)]
+        words += [word for name in DEFAULTS - granted for word in ("--cap-drop", name)]
+        paths = {volume["name"]: volume["hostPath"]["path"] for volume in POD["volumes"]}
+        for mount in container["volumeMounts"]:
+            source, mode = paths[mount["name"]], "ro" if mount.get("readOnly") else "rw"
+            if source != "/":
+                self.machine.run("mkdir", "-p", source).ok()
+            words += ["--mount", f"type=bind,src={source},dst={mount['mountPath']},options=rbind:{mode}"]
+        return words
 
     def report(self, *words: str, status: int = 0) -> dict[str, Any]:
         done = self.start(*words, "-o", "json")
         assert done.status == status, done.out + done.err
         document: dict[str, Any] = json.loads(done.out)
         return document
-
-
-# What ctr gives a container
-DEFAULTS = {
-    *("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID"),
-    *("CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL"),
-    "CAP_AUDIT_WRITE",
-}
 
 
 @pytest.fixture(scope="module")
@@ -148,28 +181,29 @@ def test_it_installs_on_the_host_gives_a_device_and_leaves_nothing(node: Node) -
     assert "shim" not in machine.run("ls", "/run", "/var/lib", "/usr/local/bin", "/usr/local/lib").ok().split()
 
 
-def test_the_plugin_in_the_image_serves_the_devices_of_the_host(node: Node) -> None:
-    machine, containerd = node.machine, node.containerd
+def test_the_plugin_of_the_daemonset_serves_the_devices_of_the_host(node: Node) -> None:
+    machine = node.machine
     FakeDevice(machine.sandbox).publish()
     sockets = machine.sandbox.scratch / "kubelet"
+    machine.run("mkdir", "-p", "/var/lib/kubelet/device-plugins", sockets).ok()
+    machine.run("mount", "--bind", sockets, "/var/lib/kubelet/device-plugins").ok()
     with FakeKubelet(sockets) as kubelet:
-        mounts = (
-            "type=bind,src=/,dst=/host,options=rbind:ro",
-            f"type=bind,src={sockets},dst=/var/lib/kubelet/device-plugins,options=rbind:rw",
-        )
-        options = [word for mount in mounts for word in ("--mount", mount)]
-        words = ("node", "plugin", "--host-root", "/host", "--kubelet-version", "1.31.2")
-        log = f"file://{machine.sandbox.scratch}/plugin.log"
-        command = ("run", "--detach", "--log-uri", log, *options, NAME, "plugin", "/usr/bin/shim", *words)
-        containerd.ctr(*command).ok()
+        node.stay("plugin")
         follower = kubelet.plugin(fake.KIND)
         assert follower.lists[0].keys() == {"one"}
-        ((annotations, names),) = follower.allocate(["one"])
-        assert fake.NAME in (*annotations.values(), *names)
-        containerd.ctr("task", "kill", "--signal", "TERM", "plugin").ok()
-        wait_until(lambda: "RUNNING" not in containerd.ctr("task", "ls").out, "the plugin has ended")
-    containerd.ctr("task", "delete", "plugin")
-    containerd.ctr("container", "delete", "plugin").ok()
+        assert follower.allocate(["one"]) == [({f"cdi.k8s.io/{fake.KIND.replace('/', '_')}": fake.NAME}, [])]
+        node.end("plugin")
+    machine.run("umount", "/var/lib/kubelet/device-plugins").ok()
+    machine.run("rm", "-r", "/var/lib/kubelet").ok()
+
+
+def test_the_labels_of_the_daemonset_are_the_hosts(node: Node) -> None:
+    file = "/etc/kubernetes/node-feature-discovery/features.d/shim"
+    log = node.stay("labels")
+    wait_until(lambda: node.machine.run("test", "-e", file).status == 0, "the feature file is there")
+    node.end("labels")
+    assert node.machine.run("test", "-e", file).status == 1, log.read_text()
+    node.machine.run("rm", "-r", "/etc/kubernetes").ok()
 
 
 def _there(machine: Machine) -> list[str]:
@@ -177,21 +211,11 @@ def _there(machine: Machine) -> list[str]:
 
 
 def test_it_stays_sets_the_host_up_and_takes_everything_back_at_sigterm(node: Node) -> None:
-    machine, containerd = node.machine, node.containerd
+    machine = node.machine
     before = machine.files(*_there(machine))
-    words = ["node", "install", "--host-root", "/host", "--engine", "none", "--setup", "--no-units"]
-    mount = "type=bind,src=/,dst=/host,options=rbind:rw"
-    options = ["--mount", mount, "--with-ns", "pid:/proc/1/ns/pid", "--cap-add", "CAP_SYS_PTRACE"]
-    log = f"{machine.sandbox.scratch}/stays.log"
-    containerd.ctr(
-        *("run", "--detach", "--log-uri", f"file://{log}", *options, NAME, "daemon", "/usr/bin/shim", *words),
-        *("--wait", "--uninstall-on-exit"),
-    ).ok()
+    log = node.stay("install", "--engine", "none", "--uninstall-on-exit")
     wait_until(lambda: machine.run("test", "-e", "/usr/local/bin/shim").status == 0, "it is installed")
     wait_until(lambda: "inventory" in machine.run("ls", "/var/lib/shim").out, "the host is set up")
-    containerd.ctr("task", "kill", "--signal", "TERM", "daemon").ok()
-    wait_until(lambda: "RUNNING" not in containerd.ctr("task", "ls").out, "the container has ended")
-    assert machine.run("test", "-e", "/usr/local/bin/shim").status == 1, machine.run("cat", log).out
+    node.end("install")
+    assert machine.run("test", "-e", "/usr/local/bin/shim").status == 1, log.read_text()
     assert [line for line in machine.files(*_there(machine)) if line not in before] == []
-    containerd.ctr("task", "delete", "daemon")
-    containerd.ctr("container", "delete", "daemon").ok()
