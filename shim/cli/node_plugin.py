@@ -37,7 +37,7 @@ _UMASK = 0o077  # of the sockets: the kubelet is root
     default="",
     metavar="FILE",
     shell_complete=completion.files,
-    help=f"Resources; default: {node_settings.FILE}, which may be missing.",
+    help=f"Resources; default: {node_settings.FILE} of the host, which may be missing.",
 )
 @click.option(
     "--spec-dir",
@@ -61,7 +61,7 @@ _UMASK = 0o077  # of the sockets: the kubelet is root
     default="/",
     metavar="DIR",
     shell_complete=completion.folders,
-    help="The root of the host, in a container; --config, --kubelet-dir and --metrics are paths of the container.",
+    help="The host's root, in a container. --config, --kubelet-dir and --metrics are paths here, the others there.",
 )
 @click.option(
     "--grants", default=GRANTS, metavar="FILE", help="The grants of the host: what is exclusive is not served."
@@ -91,8 +91,8 @@ def plugin(
       shim node plugin --dry-run
       shim node plugin --metrics 127.0.0.1:9410
     """
-    settings = node_settings.read(config or node_settings.FILE, is_named=bool(config))
     host = Host(str(Path(host_root).absolute()))
+    settings = node_settings.read(config or str(host.real(node_settings.FILE)), is_named=bool(config))
     ours = settings_of(host)
     dirs = tuple(str(Path(path).absolute()) for path in spec_dirs) or ours.spec_dirs
     observer = Observer(host, dirs, settings, str(Path(grants).absolute()))

@@ -123,7 +123,9 @@ def _state(host: Host, engine: Engine, spec_dirs: tuple[str, ...]) -> _EngineSta
     errors = tuple(finding for finding in findings if finding.level == ERROR)
     against = ""
     missing = [path for path in spec_dirs if path not in registry.spec_dirs]
-    if registry.cdi is not True:
+    if location.daemon is None:
+        against = f"the process of {engine.name} is not seen from here, so nobody knows what it has read"
+    elif registry.cdi is not True:
         against = f"the CDI support of {engine.name} is off or unknown"
     elif any(finding.id == "RESTART_NEEDED" for finding in findings):
         against = f"{engine.name} was not restarted since its configuration was changed"

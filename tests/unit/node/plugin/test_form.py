@@ -115,6 +115,14 @@ def test_a_containerd_that_was_not_restarted_does_not_resolve_yet(tmp_path: Path
     )
 
 
+def test_an_engine_that_is_not_seen_to_run_is_not_trusted_to_resolve(tmp_path: Path) -> None:
+    """As in a container, where the host's processes are not seen."""
+    host = Node(str(node(tmp_path, ENABLED).root), daemons=[])
+    chosen = form.decide(host, "auto", DIRS, (1, 31))
+    assert chosen.form == "annotation"
+    assert "the process of containerd is not seen from here" in chosen.why
+
+
 def test_without_an_engine_in_sight_it_is_the_annotation(tmp_path: Path) -> None:
     chosen = form.decide(Host(str(tmp_path), daemons=[]), "auto", DIRS, (1, 31))
     assert (chosen.form, chosen.why) == ("annotation", "no engine is seen from here")

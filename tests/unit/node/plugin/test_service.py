@@ -413,6 +413,8 @@ def test_a_host_below_another_root(plugin: Plugin, kubelet: FakeKubelet) -> None
         {"name": "1", "containerEdits": {"deviceNodes": [{"path": "/dev/gpu1"}]}},
     ]}  # fmt: skip
     (root / "run/cdi/a.json").write_text(json.dumps(document))
+    (root / "etc/shim").mkdir(parents=True)
+    (root / "etc/shim/node.toml").write_text(f'[[resource]]\nkind = "{GPU}"\nname = "vendor.com/host"\n')
     words = [str(plugin.words()[0]), "node", "plugin", "--host-root", str(root), "--kubelet-dir", str(plugin.kubelet)]
     plugin.launch(words)
-    kubelet.plugin(GPU).wait_health(**{"0": "Healthy", "1": "Unhealthy"})
+    kubelet.plugin("vendor.com/host").wait_health(**{"0": "Healthy", "1": "Unhealthy"})
