@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import ownmachine
 import pytest
@@ -16,17 +18,44 @@ from packagecopy import copy_package
 import shim
 
 OWN_MACHINE = pytest.StashKey[bool]()
+LEFT_OUT = "left out: device nodes need root of the machine"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the machine as it is, and whatever lies there out of account."""
     config.stash[OWN_MACHINE] = ownmachine.enter()
+    if not ownmachine.is_root_of_the_machine():
+        os.mknod = _mknod
+
+
+def _mknod(
+    path: str | bytes | os.PathLike[str] | os.PathLike[bytes],
+    mode: int = 0o600,
+    device: int = 0,
+    *,
+    dir_fd: int | None = None,
+    made: Any = os.mknod,
+) -> None:
+    """os.mknod where no device nodes can be made: in a user namespace, and for others than root."""
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        pytest.skip(LEFT_OUT)
+    made(path, mode, device, dir_fd=dir_fd)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Which /etc, /run and /var/log the tests see."""
     own = config.stash[OWN_MACHINE]
     return "machine: " + ("a mount namespace of this session" if own else "this one, with its /etc, /run and /var/log")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a run without root has left out, in numbers."""
+    if ownmachine.is_root_of_the_machine():
+        return
+    skipped = len(terminalreporter.stats.get("skipped", []))
+    deselected = len(terminalreporter.stats.get("deselected", []))
+    counts = f"{deselected} tests that start engines or are too long, and {skipped} with device nodes"
+    terminalreporter.write_line(f"without root of the machine: {counts} were left out")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -36,10 +65,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is too long for `make test` is no part of a run, unless `-m` names it, as `make nightly` does."""
-    if "nightly" in config.option.markexpr:
-        return
-    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    """What is no part of this run.
+
+    What is too long for `make test`, unless `-m` names it, as `make nightly` does; and what starts engines, where
+    this is not root of the machine.
+    """
+    markers = [] if "nightly" in config.option.markexpr else ["nightly"]
+    markers += [] if ownmachine.is_root_of_the_machine() else ["engine", "other_user"]
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in markers)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 
