@@ -19,7 +19,7 @@ BENCH ?=
 MATRIX ?=
 PINS ?=
 
-# Where roots of distributions lie, which are made once from MIRROR, Debian's archive
+# Where roots of distributions lie, which are made once from MIRROR, by default the archive of this machine's apt
 ROOTS ?= /var/tmp/shim-roots
 
 # The oldest Python that is supported, for `make test-python`; "" where there is none with headers
@@ -53,7 +53,7 @@ run: need-run $(VENV)/installed ## build, then run bundles/hello: a device, a mo
 test: test-all $(if $(PYTEST),,$(if $(OTHER),test-python,no-other-python)) ## run all tests, linters included (PYTEST='-k name' for some of them)
 
 test-all: need-test $(VENV)/tools $(VENV)/installed
-	@$(BIN)/pytest $(PYTEST)
+	@tests/rootless.sh $(BIN)/pytest $(PYTEST)
 
 no-other-python:
 	@echo "note: there is no Python 3.10 here, so nothing was tested on it"
@@ -81,6 +81,9 @@ wheel: need-wheel sdist ## source archive and a wheel for every Python and distr
 	@$(PIP) install --group wheel
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 	$(BIN)/python3 -B packaging/wheel.py dist/*.tar.gz dist --roots "$(ROOTS)"
+
+test-arm64: need-arm64 $(VENV)/tools $(VENV)/installed ## cross-build for arm64, and run it by qemu in a root of Debian 13 below ROOTS: a create, and what needs no daemon
+	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix.arm64 $(PYTEST)
 
 test-matrix: wheel ## run what needs no daemon in roots of Debian 11 to sid and on Pythons 3.10 to 3.14, below ROOTS; prints a table
 	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix ../dist/*.whl $(MATRIX)
@@ -118,7 +121,7 @@ pins: need-test $(VENV)/tools $(VENV)/installed ## compare what this build does 
 nightly: pins need-test $(VENV)/tools $(VENV)/installed ## what is too long for `make test`: all pins, long fuzzing (NIGHTLY_SECONDS=300), tests marked nightly, the matrix
 	@$(MAKE) fuzz SECONDS=$(NIGHTLY_SECONDS)
 	$(BIN)/pytest -m nightly $(PYTEST) || test $$? = 5  # 5: there is no such test
-	$(MAKE) test-matrix
+	$(MAKE) test-matrix test-arm64
 
 bench: need-test $(VENV)/installed ## measure: ratios to a program that returns at once (T) and to `python3 -I -S -c pass` (P); BENCH=hooks for one group
 	@cd tests && ../$(BIN)/python3 -m bench $(BENCH)
@@ -133,7 +136,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall oci-image dist wheel test-matrix release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
+.PHONY: help run test install uninstall oci-image dist wheel test-matrix test-arm64 release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 

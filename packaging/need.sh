@@ -1,5 +1,5 @@
 #!/bin/sh
-# Test for what a target of the Makefile needs: `need.sh build|wheel|run|test|fuzz|sanitize`.
+# Test for what a target of the Makefile needs: `need.sh build|wheel|arm64|run|test|fuzz|sanitize`.
 #
 # Programs, headers and libraries are tested for, not packages: they may have come by another way. What is missing is
 # named with its usual package. On Debian and its derivatives root has it installed, after the line is printed; in all
@@ -28,6 +28,8 @@ build    wish library  musl                    musl-tools                  musl-
 build    need python   3.10-or-later           python3                     python3                 python
 build    need python   headers                 python3-dev                 python3-devel           python
 build    need python   venv                    python3-venv                python3                 python
+arm64    need program  mmdebstrap              mmdebstrap                  mmdebstrap              mmdebstrap
+arm64    need program  aarch64-linux-gnu-gcc   gcc-aarch64-linux-gnu       gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
 wheel    need program  mmdebstrap              mmdebstrap                  mmdebstrap              mmdebstrap
 wheel    need library  musl                    musl-tools                  musl-gcc                musl
 wheel    need library  musl                    musl-tools                  musl-libc-static        musl
@@ -63,6 +65,7 @@ sets() {
     case $1 in
     build) echo build ;;
     wheel) echo build wheel ;;
+    arm64) echo build run test arm64 ;;
     run) echo build run ;;
     test) echo build run test ;;
     fuzz) echo build fuzz ;;
@@ -178,7 +181,7 @@ packages() {
     echo "$missing" | awk 'NF == 4 && !seen[$2]++ { printf " %s", $2 }'
 }
 
-wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|run|test|fuzz|sanitize" >&2; exit 2; }
+wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|arm64|run|test|fuzz|sanitize" >&2; exit 2; }
 if python pass && ! has python 3.10-or-later; then  # no package of this distribution mends it
     version=$(python 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
     echo "Python 3.10 or later is needed, and $PYTHON is $version: make PYTHON=/path/to/a/newer/python3" >&2

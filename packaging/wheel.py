@@ -22,6 +22,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+HERE = Path(__file__).resolve().parent
 SUITE = "bullseye"
 LIBC = "2_31"
 PACKAGES = "libc6-dev,linux-libc-dev"
@@ -35,7 +36,8 @@ def sysroot(roots: Path) -> Path:
         fresh = directory.with_name(directory.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
         roots.mkdir(parents=True, exist_ok=True)
-        mirror = os.environ.get("MIRROR", "http://deb.debian.org/debian")
+        asked = subprocess.run([HERE / "mirror.sh"], capture_output=True, text=True, check=True)
+        mirror = asked.stdout.strip()
         late = "--aptopt=Acquire::Check-Valid-Until false"  # a mirror may be frozen
         words = ["mmdebstrap", "--quiet", "--variant=extract", f"--include={PACKAGES}", late, SUITE, str(fresh), mirror]
         subprocess.run(words, check=True)

@@ -19,7 +19,6 @@ from types import TracebackType
 
 # Of every root: enough for a virtual environment, no compiler
 PACKAGES = ("ca-certificates", "python3", "python3-venv")
-MIRROR = "http://deb.debian.org/debian"
 
 # What pip and apt of this machine go by: proxies, mirrors of indexes, certificates
 NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/root/.config/pip", "/root/.pip", "/etc/ssl/certs")
@@ -29,7 +28,8 @@ set -eu
 root=$1 scratch=$2
 shift 2
 mount --make-rprivate /
-mount -t overlay overlay -o "lowerdir=$root,upperdir=$scratch/upper,workdir=$scratch/work" "$scratch/root"
+eval "$PROLOGUE"
+mount -t overlay overlay -o "lowerdir=$root,upperdir=$scratch/upper,workdir=$scratch/work$OVERLAY" "$scratch/root"
 cd "$scratch/root"
 mount -t proc proc proc
 mount --rbind /dev dev
@@ -41,8 +41,15 @@ while [ "$1" != -- ]; do
     shift 2
 done
 shift
+unset PROLOGUE OVERLAY
 exec chroot . "$@"
 """
+
+
+def mirror() -> str:
+    """The address of the archive from which roots are made; raises CalledProcessError where none is known."""
+    script = Path(__file__).parent.parent.parent / "packaging/mirror.sh"
+    return subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def make(suite: str, kind: str = "", packages: tuple[str, ...] = ()) -> Path:
@@ -71,7 +78,7 @@ def make(suite: str, kind: str = "", packages: tuple[str, ...] = ()) -> Path:
             late,
             kept,
         ]
-        subprocess.run([*words, suite, fresh, os.environ.get("MIRROR", MIRROR)], check=True)
+        subprocess.run([*words, suite, fresh, mirror()], check=True)
         fresh.rename(directory)
     return directory
 
@@ -82,7 +89,16 @@ class Machine:
     Arguments:
         root: as made by `make`.
         binds: directories and files of this machine -> where they are seen.
+
+    Attributes:
+        enter: the command that executes another in new namespaces.
+        prologue: what the shell runs in them before the root is mounted.
+        overlay: more options of the overlay, each after a comma.
     """
+
+    enter: tuple[str, ...] = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+    prologue = ""
+    overlay = ""
 
     def __init__(self, root: Path, binds: dict[str, str] | None = None) -> None:
         self.root = root
@@ -110,7 +126,8 @@ class Machine:
         variables |= {"LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
         if online:
             variables |= {key: value for key, value in os.environ.items() if key.lower().endswith("_proxy")}
-        enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", _ENTER, "enter"]
+        variables |= {"PROLOGUE": self.prologue, "OVERLAY": self.overlay}
+        enter = [*self.enter, "sh", "-c", _ENTER, "enter"]
         return subprocess.run(
             [*enter, str(self.root), str(self.scratch), *binds, "--", "/bin/sh", "-c", script],
             stdin=subprocess.DEVNULL,

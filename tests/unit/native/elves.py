@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import struct
 
 X86_64, I386, AARCH64 = 62, 3, 183
+OWN = {"x86_64": X86_64, "aarch64": AARCH64}[platform.machine()]
 PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_GNU_PROPERTY = 1, 2, 4, 0x6474E553
 DT_NULL, DT_NEEDED, DT_STRTAB, DT_SONAME = 0, 1, 5, 14
 ISA_1_NEEDED = 0xC0008002
@@ -12,7 +14,7 @@ ISA_1_NEEDED = 0xC0008002
 
 def library(
     *sonames: str,
-    machine: int = X86_64,
+    machine: int = OWN,
     wide: bool = True,
     needed: tuple[str, ...] = (),
     isa: int = 0,
