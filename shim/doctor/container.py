@@ -169,7 +169,10 @@ def _now(machine: Machine, one: KnownContainer, names: list[str], edits: list[Ed
     if one.pid:
         lost = _lost_mounts(machine, one.pid, edits)
         rules = _lost_rules(machine, one.pid, nodes)
-        yield Check(RESULT, f"process {one.pid}", "as /proc shows it", [*lost, *rules])
+        shown = "as /proc shows it"
+        if nodes and not _device_rules(machine, one.pid):
+            shown += "; its device rules cannot be read (with cgroup v2 they are a program in the kernel)"
+        yield Check(RESULT, f"process {one.pid}", shown, [*lost, *rules])
     today = [devices.explained(machine, name) for name in names]
     refused = [
         finding for explanation in today for finding in (explanation.refused.findings if explanation.refused else ())
@@ -213,11 +216,16 @@ def _lost_mounts(machine: Machine, pid: int, edits: Iterable[Edit]) -> Iterator[
             yield Finding("MOUNT_MISSING", text, remedy).as_warning()
 
 
-def _lost_rules(machine: Machine, pid: int, nodes: Iterable[Json]) -> Iterator[Finding]:
-    """DEVICE_RULE_LOST, where the device cgroup of a process lacks the rule of a node (cgroup v1, devices.list)."""
+def _device_rules(machine: Machine, pid: int) -> list[str]:
+    """The rules of the device cgroup of a process; none where it has cgroup v2, or is gone."""
     lines = machine.host.text(f"/proc/{pid}/cgroup").splitlines()
     path = next((line.split(":", 2)[2] for line in lines if "devices" in line.split(":", 2)[1].split(",")), "")
-    rules = machine.host.text(f"/sys/fs/cgroup/devices{path}/devices.list").splitlines() if path else []
+    return machine.host.text(f"/sys/fs/cgroup/devices{path}/devices.list").splitlines() if path else []
+
+
+def _lost_rules(machine: Machine, pid: int, nodes: Iterable[Json]) -> Iterator[Finding]:
+    """DEVICE_RULE_LOST, where the device cgroup of a process lacks the rule of a node (cgroup v1, devices.list)."""
+    rules = _device_rules(machine, pid)
     for node in nodes:
         wanted = {f"{node.get('type', 'c')} {node.get('major')}:{minor}" for minor in (node.get("minor"), "*")}
         if rules and not any(rule.startswith("a ") or rule.rpartition(" ")[0] in wanted for rule in rules):

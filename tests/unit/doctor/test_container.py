@@ -96,6 +96,15 @@ def test_a_rule_that_was_taken_away_is_missed(patient: Patient, rules: str, expe
     assert errors(patient.examine_container(ID)) == expected
 
 
+def test_rules_that_cannot_be_read_are_named_as_such(patient: Patient) -> None:
+    """With cgroup v2 they are a program in the kernel, and the report looked as if they had been compared."""
+    _run(patient, _config(patient, has_device=True))
+    patient.write("/proc/9/cgroup", "0::/pods/main\n")
+    report = patient.examine_container(ID)
+    assert errors(report) == set()
+    assert any("its device rules cannot be read" in check.evidence for check in report.checks)
+
+
 def test_a_container_of_docker_that_failed_shows_why(patient: Patient) -> None:
     kept = {"ID": ID, "Name": "/web", "State": {"Error": "DEVICE_UNKNOWN: no such device"}}
     patient.write(f"/var/lib/docker/containers/{ID}/config.v2.json", json.dumps(kept))
