@@ -10,7 +10,7 @@ its launcher for exec, stop and delete. With `force` it is removed all the same.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,12 +78,11 @@ def _uninstall(wish: Wish) -> Uninstalled:
     outcome = Uninstalled(files=bool(target.trees()))
     if not wish.force:
         _refuse_running(host, wish)
+        _refuse_mentions(wish)
     _remove_registrations(host, wish, outcome)
     undone = machine_setup.undo(host, dry_run=wish.dry_run)
     outcome.removed, outcome.restored = undone.removed, undone.restored
     outcome.findings += undone.findings
-    if not wish.force:
-        _refuse_mentions(host, wish, outcome)
     if wish.restart:
         _restart(wish, outcome)
     if wish.dry_run:
@@ -124,8 +123,11 @@ def _registered(host: Host, record: undo_records.Record) -> str:
     return runtime.path if runtime else ""
 
 
-def _refuse_mentions(host: Host, wish: Wish, outcome: Uninstalled) -> None:
-    """Refuse while a file names the launcher, other than those that are removed. Raises CdiError: NODE_NEEDED."""
+def _refuse_mentions(wish: Wish) -> None:
+    """Refuse where a file would still name the launcher, by a rehearsal. Raises CdiError: NODE_NEEDED."""
+    host, outcome = machine.host(dry_run=True), Uninstalled()
+    _remove_registrations(host, replace(wish, dry_run=True), outcome)
+    outcome.removed = machine_setup.undo(host, dry_run=True).removed
     lines = [*mentions.of(host, wish.launcher), *mentions.in_specs(host, wish.launcher)]
     left = [line for line in lines if line.path not in outcome.removed]
     if left:
