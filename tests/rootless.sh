@@ -19,4 +19,5 @@ if ! unshare $options true 2>/dev/null; then
     exec "$@"
 fi
 # shellcheck disable=SC2086
-exec unshare $options sh -c 'ip link set lo up && exec "$@"' sh "$@"
+# the shell stays process 1, which takes the orphans of tests
+exec unshare $options sh -c 'ip link set lo up && "$@"; exit $?' sh "$@"

@@ -17,6 +17,17 @@ _NEWNS, _NEWUSER, _NEWPID = 0x00020000, 0x10000000, 0x20000000
 _EVERY_ID = "0 0 4294967295"
 
 
+def _first(command: list[str]) -> int:
+    """Process 1 of a PID namespace: the exit status of a command; orphans are taken until it ends."""
+    child = os.fork()
+    if child == 0:
+        os.execvp(command[0], command)
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            return os.waitstatus_to_exitcode(status) & 0xFF
+
+
 def main(command: list[str]) -> int:
     """The exit status of the command."""
     ready, tell_ready = os.pipe()
@@ -30,10 +41,8 @@ def main(command: list[str]) -> int:
         os.read(mapped, 1)
         os.setresgid(0, 0, 0)
         os.setresuid(0, 0, 0)
-        first = os.fork()  # process 1 of the PID namespace
-        if first == 0:
-            os.execvp(command[0], command)
-        os._exit(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
+        first = os.fork()
+        os._exit(_first(command) if first == 0 else os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]))
     os.close(tell_ready)
     if os.read(ready, 1):
         for name in ("uid_map", "gid_map"):
