@@ -40,7 +40,7 @@ PLACE := $(PYTHON) -I -S -B packaging/install.py
 PLACE_OPTIONS = --prefix "$(PREFIX)" --sysconfdir "$(SYSCONFDIR)" --destdir "$(DESTDIR)" $(if $(FORCE),--force)
 
 # Directories, too: their time tells that a file was removed
-SOURCES := $(shell find shim hooks native -not -path '*/__pycache__*' -not -name _core.abi3.so) packaging/hot.py docs/findings.md meson.build pyproject.toml
+SOURCES := $(shell find shim hooks native -not -path '*/__pycache__*' -not -name _core.abi3.so) packaging/hot.py docs/findings.md meson.build meson_options.txt pyproject.toml
 PIP := $(BIN)/python3 -m pip --disable-pip-version-check -q
 
 help: ## list the targets
@@ -88,8 +88,10 @@ test-arm64: need-arm64 $(VENV)/tools $(VENV)/installed ## cross-build for arm64,
 test-matrix: wheel ## run what needs no daemon in roots of Debian 11 to sid and on Pythons 3.10 to 3.14, below ROOTS; prints a table
 	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix ../dist/*.whl $(MATRIX)
 
-deb: need-build build/image ## Debian package in dist/
-	@$(PYTHON) -S -B packaging/deb.py build/image dist
+deb: need-deb sdist build/image ## Debian package of the last commit in dist/ (LAYOUT=distribution: without the libraries that Debian has)
+	@$(DEB) dist/*.tar.gz dist $(BUNDLE)
+	# Whoever publishes it has an address
+	lintian --allow-root --fail-on error,warning --suppress-tags root-in-contact,bogus-mail-host,bogus-mail-host-in-debian-changelog dist/*.changes
 
 oci-image: need-build build/image ## image for nodes of Kubernetes, of Debian's packages, in dist/: an OCI layout and the same as a tar
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
@@ -168,12 +170,31 @@ in-place: $(VENV)/builder
 	@core=../../build/meson/native/_core.abi3.so
 	test "$$(readlink shim/hooks/_core.abi3.so)" = "$$core" || ln -sfn "$$core" shim/hooks/_core.abi3.so
 
+# Meson refuses an option of meson_options.txt that was added since it made the directory
+fresh = if ! grep -qs '"placement"' $(1)/meson-info/intro-buildoptions.json; then rm -rf $(1); fi
+
 # One wheel for everything: the tests' environment, the installation and the Debian package.
 build/wheel: $(VENV)/builder $(SOURCES)
 	@echo "building"
+	$(call fresh,build/meson)
 	rm -rf $@
 	export PATH="$(abspath $(BIN)):$$PATH"
 	$(PIP) wheel --no-build-isolation --no-deps -Cbuild-dir=build/meson -w $@.new .
+	mv -T $@.new $@
+
+# dpkg-buildpackage builds with Debian's own Python and Meson
+LAYOUT ?= private
+BUNDLE = $(if $(filter private,$(LAYOUT)),build/dependencies-*)
+DEB = PATH=/usr/sbin:/usr/bin:/sbin:/bin packaging/deb.sh
+
+# For the tests: the package of the tree as it is
+build/deb: build/image packaging/deb.sh packaging/deb.py packaging/meson_install.py meson_options.txt $(wildcard debian/*)
+	@echo "making the Debian package"
+	rm -rf $@ build/source && mkdir -p $@.new build/source
+	version=$$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' shim/__init__.py)
+	git ls-files -co --exclude-standard -z | tar -cz --null --no-recursion -T - --transform "s,^,cdi_shim-$$version/," \
+		-f build/source/cdi_shim-$$version.tar.gz
+	$(DEB) build/source/*.tar.gz $@.new build/dependencies-*
 	mv -T $@.new $@
 
 DOCUMENTS := $(addprefix docs/,configuration.md create.md deviations.md engines.md findings.md quickstart.md rules.md) $(wildcard packaging/rules.d/*.toml)
@@ -204,6 +225,7 @@ $(OTHER_VENV)/tools: pyproject.toml
 
 $(OTHER_VENV)/installed: $(OTHER_VENV)/tools $(SOURCES)
 	@export PATH="$(abspath $(OTHER_VENV)/bin):$$PATH"
+	$(call fresh,$(OTHER_VENV)/meson)
 	rm -rf $(OTHER_VENV)/wheel
 	pip -q wheel --no-build-isolation --no-deps -Cbuild-dir=$(OTHER_VENV)/meson -w $(OTHER_VENV)/wheel .
 	pip -q install --no-build-isolation --root-user-action=ignore "$$(echo $(OTHER_VENV)/wheel/*.whl)[privileges]"

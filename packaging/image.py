@@ -112,6 +112,12 @@ def write_texts(image: Path) -> None:
         file.write_text(text, encoding="utf-8")
 
 
+def name_tree(image: Path, name: str) -> None:
+    """Let the private directory of an image have a name that begins so, in place of the version."""
+    about = json.loads((image / "image.json").read_text(encoding="utf-8"))
+    (image / "image.json").write_text(json.dumps({**about, "version": name}) + "\n", encoding="utf-8")
+
+
 def make(wheel: Path, target: Path) -> None:
     """Make the image of a wheel; the target appears complete or not at all."""
     fresh = target.with_name(target.name + ".new")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Test for what a target of the Makefile needs: `need.sh build|wheel|arm64|run|test|fuzz|sanitize`.
+# Test for what a target of the Makefile needs: `need.sh build|wheel|deb|arm64|run|test|fuzz|sanitize`.
 #
 # Programs, headers and libraries are tested for, not packages: they may have come by another way. What is missing is
 # named with its usual package. On Debian and its derivatives root has it installed, after the line is printed; in all
@@ -33,6 +33,11 @@ arm64    need program  aarch64-linux-gnu-gcc   gcc-aarch64-linux-gnu       gcc-a
 wheel    need program  mmdebstrap              mmdebstrap                  mmdebstrap              mmdebstrap
 wheel    need library  musl                    musl-tools                  musl-gcc                musl
 wheel    need library  musl                    musl-tools                  musl-libc-static        musl
+deb      need packaged dpkg-buildpackage       dpkg-dev                    dpkg-dev                    dpkg
+deb      need packaged dh                      debhelper                   debhelper                   debhelper
+deb      need packaged lintian                 lintian                     lintian                     lintian
+deb      need packaged meson                   meson                       meson                       meson
+deb      need file     cffi/__init__.py        python3-cffi                python3-cffi                python-cffi
 run      need program  runc                    runc                        runc                    runc
 run      need program  static-busybox          busybox-static              busybox                 busybox
 test     need packaged crun                    crun                        crun                    crun
@@ -65,11 +70,12 @@ sets() {
     case $1 in
     build) echo build ;;
     wheel) echo build wheel ;;
+    deb) echo build deb ;;
     arm64) echo build run test arm64 ;;
     run) echo build run ;;
-    test) echo build run test ;;
+    test) echo build deb run test ;;
     fuzz) echo build fuzz ;;
-    sanitize) echo build run test sanitize ;;
+    sanitize) echo build deb run test sanitize ;;
     *) return 1 ;;
     esac
 }
@@ -89,6 +95,7 @@ has() {
     "packaged cni-bridge") any "$ROOT"/usr/lib*/cni/bridge "$ROOT"/usr/libexec/cni/bridge "$ROOT"/opt/cni/bin/bridge ;;
     "packaged musl-loader") any "$ROOT"/lib/ld-musl-*.so.1 ;;
     "clang libFuzzer") "$here/../tests/fuzz/clang.sh" >/dev/null ;;
+    file*) any "$ROOT/usr/lib/python3/dist-packages/$2" "$ROOT"/usr/lib*/python3.*/site-packages/"$2" ;;
     "gcc sanitizers") compiles -fsanitize=address,undefined ;;
     # the engine tests start the distribution's own programs
     packaged*) any "$ROOT/usr/bin/$2" "$ROOT/usr/sbin/$2" "$ROOT/bin/$2" "$ROOT/sbin/$2" ;;
@@ -129,6 +136,7 @@ phrase() {
     "clang libFuzzer") echo "clang with libFuzzer" ;;
     "gcc sanitizers") echo "the sanitizers of gcc" ;;
     packaged*) echo "the program $2 in /usr" ;;
+    "file cffi/__init__.py") echo "cffi for the Python of the distribution" ;;
     *) echo "the $1 $2" ;;
     esac
 }
@@ -181,7 +189,7 @@ packages() {
     echo "$missing" | awk 'NF == 4 && !seen[$2]++ { printf " %s", $2 }'
 }
 
-wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|arm64|run|test|fuzz|sanitize" >&2; exit 2; }
+wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|deb|arm64|run|test|fuzz|sanitize" >&2; exit 2; }
 if python pass && ! has python 3.10-or-later; then  # no package of this distribution mends it
     version=$(python 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
     echo "Python 3.10 or later is needed, and $PYTHON is $version: make PYTHON=/path/to/a/newer/python3" >&2

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shim.host.host import Host
     from shim.node.wish import Wish
 
-# What shim writes when it runs, as the Debian package removes it on purge (packaging/postrm)
+# What shim writes when it runs, as the Debian package removes it on purge (debian/postrm.in)
 _STATE = ("/var/lib/shim", "/run/shim", "/etc/shim/low-level")
 _FILES = ("/etc/shim/grants.lock",)
 _LOGS = ("/var/log", "shim.log*")

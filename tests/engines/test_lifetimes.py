@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from engines.harness.docker import Docker
 from engines.harness.images import WAIT
 from engines.harness.podman import Podman
 from engines.harness.sandbox import Result, Sandbox, wait_until
-from install.machine import IMAGE, TOP, Machine, make
+from install.machine import TOP, Machine, make
 
 pytestmark = pytest.mark.engine
 
@@ -86,11 +85,9 @@ class Shim:
 
 
 @pytest.fixture(scope="module")
-def deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    make("build/image")
-    directory = tmp_path_factory.mktemp("deb")
-    subprocess.run(["/usr/bin/python3", "-S", "-B", TOP / "packaging/deb.py", IMAGE, directory], check=True)
-    (package,) = directory.glob("*.deb")
+def deb() -> Path:
+    make("build/deb")
+    (package,) = (TOP / "build/deb").glob("*.deb")
     return package
 
 

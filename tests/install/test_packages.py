@@ -71,11 +71,17 @@ def test_the_source_archive_holds_all_that_is_committed(dist: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def deb(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("deb")
-    subprocess.run(["/usr/bin/python3", "-S", "-B", TOP / "packaging/deb.py", image, directory], check=True)
-    (package,) = directory.glob("*.deb")
+def deb() -> Path:
+    """The package of the working tree, by debian/."""
+    make("build/deb")
+    (package,) = (TOP / "build/deb").glob("*.deb")
     return package
+
+
+def test_the_packages_have_the_version_of_the_program() -> None:
+    changes = (TOP / "debian/changelog").read_text().splitlines()
+    assert changes[0].startswith(f"cdi-shim ({shim.__version__}-")
+    assert f"\nVersion: {shim.__version__}\n" in (TOP / "packaging/shim.spec").read_text()
 
 
 def _field(deb: Path, name: str) -> str:
