@@ -14,6 +14,7 @@ _TARGETS = ("basic", "paths", "shutdown", "slices", "sockets", "sysinit", "timer
 _JOURNAL = ("systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket")
 OWN = (*(f"{name}.target" for name in _TARGETS), *_JOURNAL)
 PID = "/run/systemd.pid"
+_CGROUPS = Path("/sys/fs/cgroup")
 PROGRAM = "/lib/systemd/systemd"
 
 # Its cgroups are below that of the sandbox, which removes them
@@ -23,9 +24,24 @@ for hierarchy in /sys/fs/cgroup/systemd /sys/fs/cgroup/unified /sys/fs/cgroup; d
     mkdir -p $hierarchy/$0 && echo $$ > $hierarchy/$0/cgroup.procs
 done
 echo $$ > {PID}
-exec unshare --pid --mount --fork --kill-child=KILL --mount-proc \\
+exec unshare --pid --mount --fork --kill-child=KILL --mount-proc sh -c "$1" sh \\
     env container=sandbox SYSTEMD_UNIT_PATH={UNITS} SYSTEMD_PROC_CMDLINE= PATH="$PATH" \\
     {PROGRAM} --system --unit=basic.target --show-status=no
+"""
+# systemd makes directories and links for hierarchies that are not mounted, in a tmpfs that is the machine's: it gets
+# another, with the same hierarchies
+OWN_CGROUPS = """
+top=/sys/fs/cgroup
+if [ ! -e $top/cgroup.procs ]; then
+    mkdir -p /run/cgroup && mount -t tmpfs -o mode=755 tmpfs /run/cgroup
+    for hierarchy in $top/*; do
+        copy=/run/cgroup/${hierarchy##*/}
+        if [ -L "$hierarchy" ]; then cp -P "$hierarchy" "$copy"; continue; fi
+        mkdir "$copy" && mount --rbind "$hierarchy" "$copy"
+    done
+    mount --rbind /run/cgroup $top
+fi
+exec "$@"
 """
 ENTER = f'pid=$(cat {PID}); exec nsenter --target=$(cat /proc/$pid/task/$pid/children) --pid --mount "$0" "$@"'
 
@@ -39,13 +55,14 @@ class Systemd:
 
     def __init__(self, sandbox: Sandbox, units: Mapping[str, str]) -> None:
         self._sandbox = sandbox
+        self._hierarchies = sorted(_CGROUPS.iterdir())
         programs.find(PROGRAM, "systemctl")
         sandbox.run("mkdir", UNITS).ok()
         sandbox.run("cp", *(f"/lib/systemd/system/{name}" for name in OWN), UNITS).ok()
         for name, text in units.items():
             sandbox.run("sh", "-c", 'mkdir -p "$(dirname "$0")" && cat > "$0"', f"{UNITS}/{name}", stdin=text).ok()
         self._process = subprocess.Popen(
-            sandbox.command("/bin/sh", "-c", START, sandbox.cgroup),
+            sandbox.command("/bin/sh", "-c", START, sandbox.cgroup, OWN_CGROUPS),
             stdin=subprocess.DEVNULL,
             env=sandbox.environment(),
             start_new_session=True,
@@ -69,3 +86,4 @@ class Systemd:
         """End it, and with it all that it has started."""
         self._sandbox.run("/bin/sh", "-c", f"kill -KILL $(cat {PID})").ok()
         self._process.wait(30)
+        assert sorted(_CGROUPS.iterdir()) == self._hierarchies, "systemd has left directories on this machine"
