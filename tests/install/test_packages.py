@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from engines.harness.device import NAME
 from engines.harness.sandbox import USER
 from install.machine import TOP, Machine, make
 
@@ -199,3 +200,67 @@ def test_a_machine_with_a_shim_is_as_one_without(machine: Machine, deb: Path) ->
     machine.forget()
     assert machine.run("find", "/var/lib/shim", "-type", "f").ok() == ""
     assert machine.files(*where) == before
+
+
+# --- an upgrade while containers are created ------------------------------------------------------------------------
+
+# Two loops of creates, one of them always through Python; whatever fails is counted
+CREATES = """
+cd "$1"
+printf '{"process": {"env": ["A=1"]}}' >asked
+for loop in warm cold; do
+    mkdir -p "$loop"
+    while [ ! -e stop ]; do
+        test "$loop" = warm || rm -rf /run/shim
+        cp asked "$loop/config.json"
+        if /usr/bin/shim create --device "$2" --bundle "$loop" "$loop" >"$loop.out" 2>&1; then
+            grep -q SHIM_TEST=one "$loop/config.json" && echo ok >>count || echo "no device" >>failed
+        else
+            cat "$loop.out" >>failed
+        fi
+    done &
+done
+sleep 1
+status=0
+for package in new old new old; do
+    dpkg --no-triggers -i "$1/$package.deb" >>dpkg.out 2>&1 || status=$?
+    grep -q kept /usr/lib/shim/launch && echo "launch names what was kept" >>failed
+done
+touch stop
+wait
+cat failed dpkg.out 2>/dev/null
+exit $status
+"""
+
+
+def _with_revision(deb: Path, revision: str, target: Path) -> None:
+    """The package as another release of the same: with a private directory of another name."""
+    scratch = target.with_suffix(".d")
+    subprocess.run(["dpkg-deb", "-R", deb, scratch], check=True)
+    (tree,) = (path for path in (scratch / "usr/lib/shim").iterdir() if path.is_dir())
+    old, new = f"{shim.__version__}-1", f"{shim.__version__}-{revision}"
+    tree.rename(tree.with_name(tree.name.replace(old, new)))
+    for path in (scratch / "usr/lib/shim/launch", *(scratch / "DEBIAN").iterdir()):
+        path.write_text(path.read_text().replace(old, new))
+    subprocess.run(["dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "-b", scratch, target], check=True)
+    subprocess.run([sys.executable, "-B", TOP / "packaging/deb.py", target], check=True)
+
+
+def test_no_create_fails_while_the_package_is_upgraded(machine: Machine, deb: Path, tmp_path: Path) -> None:
+    """dpkg removes the old modules while processes that began with them still load some."""
+    machine.forget()
+    _with_revision(deb, "2", tmp_path / "new.deb")
+    work = machine.sandbox.scratch / "upgrade"
+    work.mkdir()
+    shutil.copy(deb, work / "old.deb")
+    shutil.copy(tmp_path / "new.deb", work / "new.deb")
+    machine.run("dpkg", "--no-triggers", "-i", work / "old.deb").ok()
+    for name in ("shim", "shim-runc", "shim-crun"):
+        machine.sandbox.link_low_level(name, f"{machine.sandbox.host}/runtime")
+    done = machine.run("sh", "-c", CREATES, "creates", work, NAME)
+    assert done.status == 0, done.out
+    assert not (work / "failed").exists(), done.out
+    assert len((work / "count").read_text().splitlines()) > 20
+    left = machine.run("ls", "/usr/lib/shim").ok().split()
+    assert len(left) == 2, left  # launch, and one private directory
+    machine.forget()
