@@ -161,7 +161,9 @@ def read(path: str) -> BugReport:
                 raise ValueError(f"{name} is missing or has another type")
     except OSError as error:
         raise _invalid(reason(error), path, remedies.to_read(error)) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:  # whose text differs between versions of Python
+        raise _invalid("it is nested too deeply", path) from None
+    except ValueError as error:
         raise _invalid(str(error), path) from None
     return BugReport(value["question"], value["trace"], value["decision"], value["version"], private=value["private"])
 

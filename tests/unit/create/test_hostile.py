@@ -209,7 +209,7 @@ HIDDEN: dict[str, tuple[bytes, str]] = {
     "annotations by another spelling": (b'{"Annotations":{%s}}' % REQUEST, "'Annotations'"),
     "a number that no float holds": (b'{"x":1e999,"annotations":{%s}}' % REQUEST, "1e999 is out of range"),
     "no UTF-8, and escaped": (b'{"x":"\xff","annotations":{%s}}' % REQUEST.replace(b"/", b"\\/"), "utf-8"),
-    "3000 levels": (b'{"x":%s%s,"annotations":{%s}}' % (b"[" * 3000, b"]" * 3000, REQUEST), "deeply"),
+    "a million levels": (b'{"x":%s%s,"annotations":{%s}}' % (b"[" * 1_000_000, b"]" * 1_000_000, REQUEST), "deeply"),
     "17 MiB": (b'{"x":"%s","annotations":{%s}}' % (b"x" * (17 << 20), REQUEST), "16 MiB"),
 }
 
