@@ -35,14 +35,29 @@ mount -t proc proc proc
 mount --rbind /dev dev
 mount --rbind /sys sys
 mount -t tmpfs -o mode=755 tmpfs run
+mount -t tmpfs -o mode=1777 tmpfs tmp
 while [ "$1" != -- ]; do
     if [ -d "$1" ]; then mkdir -p ".$2"; elif [ ! -e ".$2" ]; then mkdir -p "$(dirname ".$2")"; : >".$2"; fi
     mount --rbind "$1" ".$2"
     shift 2
 done
 shift
+prologue=$PROLOGUE
 unset PROLOGUE OVERLAY
-exec chroot . "$@"
+[ -z "$prologue" ] || exec chroot . "$@"  # its mounts must outlive this
+exec "$ENTER_PYTHON" -I -S -c "$ENTER_ROOT" "$@"
+"""
+
+# Not chroot: a process below a root that is not the namespace's own may make no user namespace
+_ROOT = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.pivot_root(b".", b".") or libc.umount2(b".", 2):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.chdir("/")
+for name in ("ENTER_PYTHON", "ENTER_ROOT"):
+    del os.environ[name]
+os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
@@ -127,6 +142,7 @@ class Machine:
         if online:
             variables |= {key: value for key, value in os.environ.items() if key.lower().endswith("_proxy")}
         variables |= {"PROLOGUE": self.prologue, "OVERLAY": self.overlay}
+        variables |= {"ENTER_PYTHON": "/usr/bin/python3", "ENTER_ROOT": _ROOT}
         enter = [*self.enter, "sh", "-c", _ENTER, "enter"]
         return subprocess.run(
             [*enter, str(self.root), str(self.scratch), *binds, "--", "/bin/sh", "-c", script],
