@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 from . import inside, programs
 
-USER = "tester"
+USER = "shim-tests"  # no user of a machine has this name
 UID = 4242
 
 _NAMESPACES = ["--mount", "--pid", "--net", "--ipc", "--uts"]  # for unshare and nsenter alike

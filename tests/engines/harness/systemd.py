@@ -28,8 +28,9 @@ exec unshare --pid --mount --fork --kill-child=KILL --mount-proc sh -c "$1" sh \
     env container=sandbox SYSTEMD_UNIT_PATH={UNITS} SYSTEMD_PROC_CMDLINE= PATH="$PATH" \\
     {PROGRAM} --system --unit=basic.target --show-status=no
 """
-# systemd makes directories and links for hierarchies that are not mounted, in a tmpfs that is the machine's: it gets
-# another, with the same hierarchies
+# systemd mounts a hierarchy for each controller of /proc/cgroups that has none, and one with a group in it stays in the
+# kernel: every later process has it in /proc/self/cgroup, and engines find no mount of it. So it is shown only
+# controllers that have one. Its directories and links are made in a tmpfs of its own, with the machine's hierarchies.
 OWN_CGROUPS = """
 top=/sys/fs/cgroup
 if [ ! -e $top/cgroup.procs ]; then
@@ -40,10 +41,19 @@ if [ ! -e $top/cgroup.procs ]; then
         mkdir "$copy" && mount --rbind "$hierarchy" "$copy"
     done
     mount --rbind /run/cgroup $top
+    awk '/^#/ || $2 != 0' /proc/cgroups > /run/controllers
+    mount --bind /run/controllers /proc/cgroups
 fi
 exec "$@"
 """
 ENTER = f'pid=$(cat {PID}); exec nsenter --target=$(cat /proc/$pid/task/$pid/children) --pid --mount "$0" "$@"'
+
+
+def _hierarchies() -> list[str]:
+    """The directories of hierarchies, and the controllers that have one."""
+    names = [path.name for path in sorted(_CGROUPS.iterdir())]
+    table = [line.split() for line in Path("/proc/cgroups").read_text().splitlines()[1:]]
+    return names + [words[0] for words in table if words[1] != "0"]
 
 
 class Systemd:
@@ -55,7 +65,7 @@ class Systemd:
 
     def __init__(self, sandbox: Sandbox, units: Mapping[str, str]) -> None:
         self._sandbox = sandbox
-        self._hierarchies = sorted(_CGROUPS.iterdir())
+        self._hierarchies = _hierarchies()
         programs.find(PROGRAM, "systemctl")
         sandbox.run("mkdir", UNITS).ok()
         sandbox.run("cp", *(f"/lib/systemd/system/{name}" for name in OWN), UNITS).ok()
@@ -86,4 +96,4 @@ class Systemd:
         """End it, and with it all that it has started."""
         self._sandbox.run("/bin/sh", "-c", f"kill -KILL $(cat {PID})").ok()
         self._process.wait(30)
-        assert sorted(_CGROUPS.iterdir()) == self._hierarchies, "systemd has left directories on this machine"
+        assert _hierarchies() == self._hierarchies, "systemd has left hierarchies on this machine"
