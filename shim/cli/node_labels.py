@@ -14,16 +14,18 @@ from shim.cli.files import diff
 from shim.cli.output import as_text, form_option, in_full, show_diff, show_document, show_findings
 from shim.cli.wish_options import absolute, complete_vendors, repeatable
 from shim.host.host import Host
-from shim.node import vendor_config
+from shim.node import settings, vendor_config
 from shim.node.labels import feature_file, watch
 from shim.node.labels.collect import collect
 from shim.node.labels.model import MACHINE, MIG_STRATEGIES, SOURCES
 from shim.node.labels.request import request
+from shim.node.labels.sharing import configured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shim.base.findings import Finding
+    from shim.node.labels.sharing import Sharing
 
 _INTERVAL = 60.0  # seconds
 _STANDARD_OUTPUT = "-"
@@ -75,6 +77,14 @@ _STAMP = "gfd.timestamp"
     metavar="FILE",
     shell_complete=completion.files,
     help=f"Names the machine.  [default: {MACHINE}]",
+)
+@click.option(
+    "--config",
+    "settings_file",
+    default="",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help=f"The configuration of `shim node plugin`, for sharing; default: {settings.FILE}, which may be missing.",
 )
 @click.option(
     "--vendor-config",
@@ -178,6 +188,7 @@ class _Labeller:
             machine_file=options["machine_type_file"],
             may_lack_driver=True if options["allow_missing_driver"] else None,
             has_timestamp=False if options["no_timestamp"] else None,
+            sharing=self._sharing(),
             driver_root=options["host_root"],
         )
         collected = collect(host, asked)
@@ -213,6 +224,11 @@ class _Labeller:
     def _read(self) -> vendor_config.VendorConfig:
         path = self._options["config_file"]
         return vendor_config.read(Host(), absolute(path)) if path else vendor_config.VendorConfig()
+
+    def _sharing(self) -> Sharing:
+        named = self._options["settings_file"]
+        path = absolute(named) or str(self._files.real(settings.FILE))  # by default the host's
+        return configured(settings.read(path, is_named=bool(named)))
 
     def _path(self) -> str:
         named = self._output_file if self._output_file is not None else self._config.output

@@ -18,7 +18,7 @@ as there; both are reported. MPS goes before time slicing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shim.base import files, remedies
@@ -50,14 +50,14 @@ class VendorConfig:
     """What the file asks for; None where it is silent.
 
     Attributes:
-        sharing: of resources.
+        sharing: of resources; None where it has none.
         mig_strategy, source, machine_file, output: texts.
         fail_on_init_error, no_timestamp: switches.
         interval: seconds between two looks.
         findings: parts that have no effect.
     """
 
-    sharing: Sharing = field(default_factory=Sharing)
+    sharing: Sharing | None = None
     mig_strategy: str | None = None
     source: str | None = None
     machine_file: str | None = None
@@ -125,13 +125,13 @@ class _Reader:
             tuple(self._findings),
         )
 
-    def _sharing(self, sharing: Mapping[str, Any]) -> Sharing:
+    def _sharing(self, sharing: Mapping[str, Any]) -> Sharing | None:
         every = {}
         for key, strategy in (("mps", MPS), ("timeSlicing", TIME_SLICING)):
             section = _member(sharing, key)
             if section is not None or (key == "timeSlicing" and key in sharing):
                 every[strategy] = self._section(section, ("sharing", key), strategy)
-        return next(iter(every.values()), Sharing())
+        return next(iter(every.values()), None)
 
     def _section(self, value: Any, key: Key, strategy: str) -> Sharing:
         section = self._mapping(value, key)
@@ -146,7 +146,7 @@ class _Reader:
         for number, item in enumerate(resources):
             name, count = self._resource(item, (*key, "resources", number))
             replicas.setdefault(name, count)
-        return Sharing(strategy if replicas else NONE, replicas, bool(renames))
+        return Sharing(strategy if replicas else NONE, replicas, frozenset(replicas) if renames else frozenset())
 
     def _resource(self, value: Any, key: Key) -> tuple[str, int]:
         resource = self._mapping(value, key)

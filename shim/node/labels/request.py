@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shim.base.findings import CdiError, Finding
 from shim.node.labels.model import MACHINE, MIG_STRATEGIES, SOURCES, Request
+from shim.node.labels.sharing import Sharing
 
 if TYPE_CHECKING:
     from shim.node.vendor_config import VendorConfig
@@ -20,6 +21,7 @@ def request(
     machine_file: str | None = None,
     may_lack_driver: bool | None = None,
     has_timestamp: bool | None = None,
+    sharing: Sharing | None = None,
     driver_root: str = "/",
 ) -> Request:
     """The request.
@@ -28,6 +30,7 @@ def request(
         config: the file, or an empty configuration.
         vendors, mig_strategy, source, machine_file, may_lack_driver, has_timestamp: of options, members of Request;
             None where an option is not given.
+        sharing: as the device plugin of shim has it, which counts where the file has none.
         driver_root: the root in which the driver's files lie.
     Raises:
         CdiError: VENDOR_CONFIG for a word of the file that does not exist.
@@ -41,7 +44,7 @@ def request(
         fails is False,
         stamps,
         next((path for path in (machine_file, config.machine_file) if path is not None), MACHINE),
-        config.sharing,
+        config.sharing or sharing or Sharing(),
         driver_root,
     )
 

@@ -93,6 +93,20 @@ def test_a_configuration_of_the_vendor_counts_where_no_option_is_given(
     assert "version 'v9' is not known" in str(run("--vendor-config", "/config", status=1).exception)
 
 
+def test_sharing_is_that_of_the_device_plugin(
+    machine: Callable[[dict[str, Any]], Run], trusted_path: Path, tmp_path: Path
+) -> None:
+    run = machine(T4)
+    (trusted_path / "etc/shim").mkdir(parents=True)
+    (trusted_path / "etc/shim/node.toml").write_text('[[resource]]\nkind = "nvidia.com/gpu"\nreplicas = 2\n')
+    assert "nvidia.com/gpu.replicas=2" in run().stdout
+    file_of_node = tmp_path / "node.toml"
+    file_of_node.write_text('[[resource]]\nkind = "nvidia.com/gpu"\nreplicas = 5\n')
+    printed = run("--config", str(file_of_node)).stdout.splitlines()
+    assert {"nvidia.com/gpu.replicas=5", "nvidia.com/gpu.product=Tesla-T4-SHARED"} <= set(printed)
+    assert "cannot be read" in str(run("--config", str(tmp_path / "missing"), status=1).exception)
+
+
 def test_where_the_vendors_own_discovery_writes_nothing_is_written_unless_forced(
     machine: Callable[[dict[str, Any]], Run], trusted_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from shim.base.findings import CdiError
 from shim.host.host import Host
 from shim.node import vendor_config
 from shim.node.labels.request import request
+from shim.node.labels.sharing import Sharing
 from shim.node.vendor_config import VendorConfig, parse
 
 SHARED = "sharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: {}\n"
@@ -17,6 +18,12 @@ SHARED = "sharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n
 
 def config(text: str) -> VendorConfig:
     return parse(text.encode(), "/c.yaml")
+
+
+def sharing(text: str) -> Sharing:
+    read = config(text).sharing
+    assert read is not None
+    return read
 
 
 def fault(text: str) -> str:
@@ -33,6 +40,7 @@ def test_flags_and_sharing_are_read() -> None:
     )
     assert (read.mig_strategy, read.source, read.machine_file, read.output) == ("mixed", "nvml", "/m", "/o")
     assert (read.fail_on_init_error, read.no_timestamp, read.interval) == (False, True, 90.0)
+    assert read.sharing is not None
     assert read.sharing.of("nvidia.com/gpu") == ("time-slicing", 4)
     assert read.sharing.of("nvidia.com/mig-1g.5gb") == ("none", 1)
     assert read.sharing.mark("nvidia.com/gpu") == "-SHARED"
@@ -51,14 +59,14 @@ def test_letters_of_a_flag_may_be_small_or_capital() -> None:
 
 def test_mps_goes_before_time_slicing_and_the_first_of_equal_resources_counts() -> None:
     both = SHARED.format(4) + SHARED.format(7).replace("sharing:\n", "").replace("timeSlicing", "mps")
-    assert config(both).sharing.of("nvidia.com/gpu") == ("mps", 7)
+    assert sharing(both).of("nvidia.com/gpu") == ("mps", 7)
     twice = SHARED.format(4) + "    - {name: gpu, replicas: 9}\n"
-    assert config(twice).sharing.of("nvidia.com/gpu") == ("time-slicing", 4)
+    assert sharing(twice).of("nvidia.com/gpu") == ("time-slicing", 4)
 
 
 def test_a_resource_of_another_name_has_no_mark() -> None:
     text = SHARED.format(4).replace("    resources", "    renameByDefault: true\n    resources")
-    assert config(text).sharing.mark("nvidia.com/gpu") == ""
+    assert sharing(text).mark("nvidia.com/gpu") == ""
 
 
 @pytest.mark.parametrize("extra", ["rename: nvidia.com/own", "devices: [0, '1:0', GPU-x]", "devices: 1"])
@@ -96,7 +104,7 @@ def test_a_fault_has_its_line_key_and_value(text: str, told: str) -> None:
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:
-    assert config(SHARED.format("4.0")).sharing.replicas == {"nvidia.com/gpu": 4}
+    assert sharing(SHARED.format("4.0")).replicas == {"nvidia.com/gpu": 4}
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -114,6 +122,12 @@ def test_an_option_goes_before_the_file() -> None:
     assert (asked.mig_strategy, asked.may_lack_driver, asked.has_timestamp) == ("single", False, True)
     assert asked.machine_file == "/n"
     assert request(VendorConfig()).mig_strategy == "none"
+
+
+def test_sharing_of_the_file_goes_before_that_of_the_device_plugin() -> None:
+    ours = Sharing("time-slicing", {"nvidia.com/gpu": 3})
+    assert request(config(SHARED.format(4)), sharing=ours).sharing.of("nvidia.com/gpu") == ("time-slicing", 4)
+    assert request(VendorConfig(), sharing=ours).sharing is ours
 
 
 def test_a_word_of_the_file_that_does_not_exist_is_refused() -> None:
