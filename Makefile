@@ -21,6 +21,8 @@ PINS ?=
 
 # Where roots of distributions lie, which are made once from MIRROR, by default the archive of this machine's apt
 ROOTS ?= /var/tmp/shim-roots
+# Where the programs of a Kubernetes node lie, for `make test-kubernetes`
+KUBERNETES ?= /var/tmp/shim-kubernetes
 
 # The oldest Python that is supported, for `make test-python`; "" where there is none with headers
 OLDEST := $(shell for python in python3.10 $$HOME/.pyenv/versions/3.10.*/bin/python3.10; do \
@@ -85,6 +87,11 @@ wheel: need-wheel sdist ## source archive and a wheel for every Python and distr
 test-arm64: need-arm64 $(VENV)/tools $(VENV)/installed ## cross-build for arm64, and run it by qemu in a root of Debian 13 below ROOTS: a create, and what needs no daemon
 	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix.arm64 $(PYTEST)
 
+test-kubernetes: need-test $(VENV)/tools $(VENV)/installed ## pods with devices on a real Kubernetes of one node, which is built once in KUBERNETES (five minutes)
+	@test -x "$(KUBERNETES)/bin/kubectl" || tests/kubernetes/build.sh "$(KUBERNETES)"
+	cd tests && ../$(BIN)/python3 -B -m kubernetes.node "$(KUBERNETES)" ../$(BIN)/shim \
+		../$(BIN)/pytest --noconftest -p no:cacheprovider $(PYTEST) kubernetes/cases.py
+
 test-matrix: wheel ## run what needs no daemon in roots of Debian 11 to sid and on Pythons 3.10 to 3.14, below ROOTS; prints a table
 	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix ../dist/*.whl $(MATRIX)
 
@@ -123,7 +130,7 @@ pins: need-test $(VENV)/tools $(VENV)/installed ## compare what this build does 
 nightly: pins need-test $(VENV)/tools $(VENV)/installed ## what is too long for `make test`: all pins, long fuzzing (NIGHTLY_SECONDS=300), tests marked nightly, the matrix
 	@$(MAKE) fuzz SECONDS=$(NIGHTLY_SECONDS)
 	$(BIN)/pytest -m nightly $(PYTEST) || test $$? = 5  # 5: there is no such test
-	$(MAKE) test-matrix test-arm64
+	$(MAKE) test-kubernetes test-matrix test-arm64
 
 bench: need-test $(VENV)/installed ## measure: ratios to a program that returns at once (T) and to `python3 -I -S -c pass` (P); BENCH=hooks for one group
 	@cd tests && ../$(BIN)/python3 -m bench $(BENCH)
@@ -138,7 +145,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall oci-image dist wheel test-matrix test-arm64 release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
+.PHONY: help run test install uninstall oci-image dist wheel test-kubernetes test-matrix test-arm64 release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 
