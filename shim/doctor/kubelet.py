@@ -12,8 +12,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from shim.base.findings import CdiError, Finding
 
 if TYPE_CHECKING:
@@ -81,6 +79,8 @@ def driver_of(host: Host) -> tuple[str, str]:
 
 def _document(host: Host, path: str) -> dict[str, Any]:
     """A configuration of the kubelet, YAML or JSON; {} where it cannot be read."""
+    import yaml  # late: most machines have no kubelet, and it takes a tenth of the doctor's imports
+
     try:
         text = (host.read(path) or b"").decode("utf-8", "replace")
         document = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
