@@ -23,13 +23,13 @@ def test_an_interrupt_at_any_moment_leaves_no_traceback_and_a_whole_config(
     shim = installed.parent / "shim-true"  # whose low-level runtime is /usr/bin/true
     shim.symlink_to(installed.name)
     (trusted_path / "cdi").mkdir()
-    (trusted_path / "cdi/x.json").write_text(json.dumps(SPEC))
     (trusted_path / "c.toml").write_text(f'[cdi]\nspec-dirs = ["{trusted_path}/cdi"]\n')
     config = tmp_path / "config.json"
     original = '{"process": {"env": []}}'
 
     def start() -> subprocess.Popen[str]:
         config.write_text(original)
+        (trusted_path / "cdi/x.json").write_text(json.dumps(SPEC))  # a new one, else the launcher repeats the decision
         return subprocess.Popen(
             [shim, "create", "--device", "acme.example/gpu=0", "--bundle", tmp_path, "c1"],
             env={"SHIM_CONFIG": str(trusted_path / "c.toml")},
