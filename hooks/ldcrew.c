@@ -112,6 +112,20 @@ static void fail(struct ld_crew *crew, int rc)
     pthread_mutex_unlock(&crew->lock);
 }
 
+/*
+ * Leaves the processor of the thread that started this one. The kernel often wakes both on the same, and notices the idle
+ * one only after most of the work is done.
+ */
+static void move_away(int processor)
+{
+    cpu_set_t set;
+
+    if (processor < 0 || sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) < 2)
+        return;
+    CPU_CLR((size_t)processor, &set);
+    sched_setaffinity(0, sizeof set, &set); /* where it fails, the work takes longer */
+}
+
 static void *work_off(void *self)
 {
     struct ld_worker *worker = self;
@@ -132,6 +146,14 @@ static void *work_off(void *self)
     return NULL;
 }
 
+static void *begin_work(void *self)
+{
+    struct ld_worker *worker = self;
+
+    move_away(worker->starter);
+    return work_off(self);
+}
+
 /* Starts a further thread; if that fails, which is no error, the running threads do its part. */
 static void start(struct ld_crew *crew)
 {
@@ -139,10 +161,10 @@ static void start(struct ld_crew *crew)
     pthread_attr_t attributes;
     bool started = false;
 
-    *worker = (struct ld_worker){.crew = crew, .arena.limit = crew->share};
+    *worker = (struct ld_worker){.crew = crew, .arena.limit = crew->share, .starter = sched_getcpu()};
     if (!pthread_attr_init(&attributes)) {
         started = !pthread_attr_setstacksize(&attributes, STACK) &&
-                  !pthread_create(&worker->thread, &attributes, work_off, worker);
+                  !pthread_create(&worker->thread, &attributes, begin_work, worker);
         pthread_attr_destroy(&attributes);
     }
     if (started)

@@ -214,6 +214,7 @@ struct ld_worker {
     struct ld_crew *crew;
     struct arena arena;
     pthread_t thread;
+    int starter; /* processor of the thread that started this one, -1: unknown */
 };
 
 struct ld_crew {
