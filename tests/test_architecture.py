@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "create": {"base", "broken", "cdi", "config", "grants.overlap", "grants.reader", "host", "hooks.core"},
     "engines": {"base", "cdi", "config", "create.record_files", "create.record_reader", "hooks.core", "host"},
     "discover": {"base", "cdi", "config", "hooks.core", "host"},
-    "doctor": {"base", "cdi", "config", "create", "discover", "engines", "host"},
+    "doctor": {"base", "cdi", "config", "create", "discover", "engines", "grants", "host"},
     "gate": {"base", "cdi", "grants.reader", "host"},
     "grants": {"base", "cdi", "host"},
     "migrate": {"base", "cdi", "config", "discover", "engines", "host"},

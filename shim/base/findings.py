@@ -240,6 +240,7 @@ TABLE: dict[str, tuple[str, str]] = {
     "GRANT_SUBJECT": (ERROR, "choose a name of letters, digits, '.', '_' and '-', which begins with a letter or digit"),
     "GRANT_CONFLICT": (ERROR, "revoke the grant of the other subject, or choose another device"),
     "GRANT_UNKNOWN": (ERROR, "`shim grant list` shows what is granted"),
+    "GRANT_UNSERVED": (WARNING, "`shim cdi list` shows what is served; `shim grant revoke SUBJECT --device KIND=NAME`"),
     "GRANT_TAKEN": (ERROR, "choose another name, or purge the grants of that subject first"),
     "GRANTS_UNREADABLE": (ERROR, "correct /etc/shim/grants.json, or restore it from a backup"),
     "GRANTS_BUSY": (ERROR, "let the other `shim grant` end, then try again"),

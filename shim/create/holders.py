@@ -75,7 +75,7 @@ def reserve(call: Invocation, decision: Decision, world: World) -> None:
         fd = posix.open(f"{path}.lock", posix.O_RDWR | posix.O_CREAT | posix.O_NOFOLLOW | posix.O_CLOEXEC, 0o600)
         try:
             _lock(fd)
-            held = [holder for holder in _read(path) if _key(holder) != _key(entry) and _lives(holder)]
+            held = [holder for holder in living() if _key(holder) != _key(entry)]
             for name in names:
                 _check(name, devices.get(name, [[], []])[0], held)
             held += [{**entry, "device": name, "hardware": devices.get(name, [[], []])[0]} for name in names]
@@ -85,6 +85,11 @@ def reserve(call: Invocation, decision: Decision, world: World) -> None:
     except OSError as error:
         text = f"{', '.join(names)} cannot be reserved for this container: {reason(error)}"
         raise CdiError([Finding("GRANTS_BUSY", text, path=path)]) from None
+
+
+def living() -> list[Json]:
+    """The reservations that count now. Raises OSError: the file cannot be read, is damaged, or is not ours."""
+    return [holder for holder in _read(f"{run_dir()}/{_NAME}") if _lives(holder)]
 
 
 def _lock(fd: int) -> None:

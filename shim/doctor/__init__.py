@@ -1,6 +1,6 @@
 """Doctor: the whole chain from kernel module to container, with one finding for each cause.
 
-    module ── nodes ── library ── spec ── directory ── trust ── registration ── default ── request ── result
+    module ── nodes ── library ── spec ── directory ── trust ── registration ── default ── request ── grant ── result
 
 Each module has the checks of a few links. They have no rules of their own: the vendors' modules are asked what the host
 has, the reader of the directories which specs count, create's decision what a container would get, and the engines'
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shim.doctor import container, devices, hardware, registrations, specs, surroundings
+from shim.doctor import container, devices, grants, hardware, registrations, specs, surroundings
 from shim.doctor.machine import moved
 from shim.doctor.model import LIBRARY, MODULE, NODES, SPEC, Check, Report
 
@@ -68,6 +68,7 @@ def _checks(machine: Machine, device: str, engine: str) -> Iterator[Check]:
         yield from devices.checks(machine, there)
     yield from filter(concerns, hardware.freshness(there))
     yield from filter(concerns, hardware.unserved(machine, there))
+    yield from grants.checks(machine, device)
     yield from devices.links(machine, device)
     yield from devices.rights(machine, device)
     yield from registrations.checks(machine, engine)

@@ -1,11 +1,13 @@
 """The machine that is examined: what create would see of it.
 
 create asks a World about this process's own machine. `ExaminedWorld` answers the same questions for a machine below
-another directory, too, as Host does, so that the same decision can be made there.
+another directory, too, as Host does, so that the same decision can be made there. It answers as if grants were not
+enforced: to which subject a container would belong is known at its create alone (shim.doctor.grants).
 """
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 from shim.base.findings import CdiError
@@ -35,6 +37,7 @@ class Machine:
         faults: why the configuration does not count.
         world: answers what a decision asks.
         rootful: whether the examining process is the machine's root.
+        trust: judges who could have written a file of the machine.
         launcher: path of shim's program.
     """
 
@@ -48,6 +51,7 @@ class Machine:
         except CdiError as error:
             self.settings = sources.settings_or_defaults(host)
             self.faults = error.findings
+        self.trust = Trust() if host.root == "/" else _RootedTrust(host)
         self.served = self._read()
         self.world: World = ExaminedWorld(host, self.settings, self.served)
 
@@ -69,13 +73,13 @@ class Machine:
     def _read(self) -> Directories:
         """The devices of the configured directories, with paths of the machine."""
         if self.host.root == "/":
-            return directories.read(self.settings.spec_dirs, Trust())
+            return directories.read(self.settings.spec_dirs, self.trust)
         real = [str(self.host.real(path)) for path in self.settings.spec_dirs]
-        return _moved(directories.read(real, _RootedTrust(self.host)), self.host.root)
+        return _moved(directories.read(real, self.trust), self.host.root)
 
 
 class ExaminedWorld(World):
-    """The World of a machine, with the specs that were read already.
+    """The World of a machine where every container may have every device, with the specs that were read already.
 
     Not those of the index, which has no documents: the doctor looks at these, too.
     """
@@ -85,7 +89,9 @@ class ExaminedWorld(World):
     def __init__(self, host: Host, settings: Settings, served: Directories) -> None:
         super().__init__()
         self._host = host
-        self._read_already: tuple[Settings, Named] = settings, served
+        permissive = copy.copy(settings)
+        permissive.enforce = False
+        self._read_already: tuple[Settings, Named] = permissive, served
 
     def _look(self, kind: str, argument: Any) -> Any:
         if kind == "environ":

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 # The links of the chain, in its order
 MODULE, NODES, LIBRARY = "module", "nodes", "library"
 SPEC, DIRECTORY, TRUST = "spec", "directory", "trust"
-REGISTRATION, DEFAULT, REQUEST, RESULT = "registration", "default", "request", "result"
-LINKS = (MODULE, NODES, LIBRARY, SPEC, DIRECTORY, TRUST, REGISTRATION, DEFAULT, REQUEST, RESULT)
+REGISTRATION, DEFAULT, REQUEST = "registration", "default", "request"
+GRANT, RESULT = "grant", "result"
+LINKS = (MODULE, NODES, LIBRARY, SPEC, DIRECTORY, TRUST, REGISTRATION, DEFAULT, REQUEST, GRANT, RESULT)
 
 OK = "ok"
 
