@@ -372,7 +372,10 @@ def from_json(value: dict[str, Any]) -> Finding:
     if value["id"] not in TABLE:
         raise KeyError(f"there is no finding {value['id']}")
     position = {member: value[member] for member in ("path", "line", "rule") if member in value}
-    return Finding(value["id"], value["text"], value["remedy"], **position)
+    finding = Finding(value["id"], value["text"], value["remedy"], **position)
+    if value.get("level") == WARNING:  # of an ERROR that stopped nothing
+        finding.level = WARNING
+    return finding
 
 
 class CdiError(Exception):

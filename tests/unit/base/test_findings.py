@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shim.base.findings import Finding
+from shim.base.findings import Finding, from_json
 
 
 def test_an_unknown_id_is_a_defect() -> None:
@@ -23,3 +23,11 @@ def test_the_place_stands_before_the_text(path: str, line: int, said: str) -> No
 def test_a_text_is_one_printable_line_of_bounded_length() -> None:
     assert Finding("INTERNAL", "a\nb\x1b[2J\udcff\u2028é").text == "a\\nb\\x1b[2J\\udcff\\u2028é"
     assert Finding("INTERNAL", "x" * 5_000_000).text == "x" * 997 + "..."
+
+
+@pytest.mark.parametrize("lowered", [False, True])
+def test_a_finding_that_is_kept_as_json_keeps_its_level(lowered: bool) -> None:
+    """The index of specs and the inventory of a node keep findings; a lowered one was an ERROR when read again."""
+    finding = Finding("INTERNAL", "x", path="/a", line=3)
+    kept = finding.as_warning() if lowered else finding
+    assert from_json(kept.to_json()).to_json() == kept.to_json()
