@@ -92,7 +92,7 @@ test-kubernetes: need-test $(VENV)/tools $(VENV)/installed ## pods with devices 
 	cd tests && ../$(BIN)/python3 -B -m kubernetes.node "$(KUBERNETES)" ../$(BIN)/shim \
 		../$(BIN)/pytest --noconftest -p no:cacheprovider $(PYTEST) kubernetes/cases.py
 
-test-matrix: wheel ## run what needs no daemon in roots of Debian 11 to sid and on Pythons 3.10 to 3.14, below ROOTS; prints a table
+test-matrix: need-test wheel $(VENV)/tools $(VENV)/installed ## run what needs no daemon in roots of Debian 11 to sid, on Pythons 3.10 to 3.14 and with musl alone, below ROOTS; prints a table (MATRIX='--row trixie' for a row)
 	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix ../dist/*.whl $(MATRIX)
 
 deb: need-deb sdist build/image ## Debian package of the last commit in dist/ (LAYOUT=distribution: without the libraries that Debian has)

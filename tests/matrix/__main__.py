@@ -3,18 +3,25 @@
 Each row has a root of its own with the wheel of the last commit, and the tests of that commit. `hot`, which a wheel has
 for the Python that built it alone, is written anew by that of the row, as a build there would. Two Pythons of which
 Debian has no package come from pyenv where they are. The Python of Debian 11 is refused; its `ldconfig` writes an older
-format, with which nothing is compared.
+format, with which nothing is compared. Where musl is the only C library there is no Python: the tests of the launcher
+and of the hooks are run, on a machine and in a container of that kind.
 
-The output of every row lies in build/matrix/. `--write FILE` renews the table between two marks of a document.
+build/matrix/ has for each row a directory with all output, and a file with its result and the commit. The table has the
+rows that were measured now, and the others as they were measured last. `--write FILE` renews it between two marks of a
+document. A row that takes longer than LIMIT has failed; pytest prints the stack of a test that hangs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +30,8 @@ from matrix.roots import Machine
 
 TOP = Path(__file__).parent.parent.parent
 LOGS = TOP / "build/matrix"
+LIMIT = 3600  # seconds for a row
+HANGS = 600  # seconds for a test, then its stack is printed
 
 # Headers for python-prctl, which is built, and the programs that tests start
 TESTED = (
@@ -42,11 +51,23 @@ TESTED = (
     *("busybox-static", "runc", "crun", "containerd", "musl"),
 )
 CACHE = "tests/unit/native/test_ldcache.py"
+TESTS = ("tests/conformance", "tests/unit")
 PYENV = Path.home() / ".pyenv/versions"
 REFUSED = "bullseye"  # its Python is too old
+MUSL = "musl"
+MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"
+MUSL_TESTS = (
+    "install/test_musl.py",
+    "engines/test_fold.py::test_a_root_with_musl",
+    "unit/native/test_hooks.py::test_musl_gets_its_list",
+)
+PYTEST = ("-q", "-p", "no:cacheprovider", "-o", f"faulthandler_timeout={HANGS}")
 MARKS = ("<!-- matrix: begin -->\n", "<!-- matrix: end -->\n")
 NOT_RUN = "Not run, since none of them could be had here: Ubuntu, RHEL 9, SLES, NixOS, Alpine."
-HEAD = ("distribution", "glibc", "Python", "tests without a daemon", "`ld.so.cache` as its `ldconfig`", "`make run`")
+HEAD = (
+    *("distribution", "C library", "Python", "tests without a daemon", "`ld.so.cache` as its `ldconfig`", "`make run`"),
+    "commit",
+)
 
 
 @dataclass(frozen=True)
@@ -58,12 +79,25 @@ class Row:
         suite: of Debian.
         python: the interpreter; a pattern below pyenv's directory for another than the distribution's.
         runs: whether `make run` is part of it.
+
+    Attributes:
+        key: the name of its directory and its file.
     """
 
     name: str
     suite: str
     python: str = "/usr/bin/python3"
     runs: bool = False
+
+    @property
+    def key(self) -> str:
+        """The suite, with the version of another Python than the distribution's."""
+        return self.suite if self.python.startswith("/") else f"{self.suite}-{self.python.partition('.*')[0]}"
+
+    @property
+    def logs(self) -> Path:
+        """The directory for its output."""
+        return LOGS / self.key
 
 
 ROWS = (
@@ -72,7 +106,8 @@ ROWS = (
     Row("Debian 12", "bookworm", runs=True),
     Row("Debian 12", "bookworm", "3.12.*/bin/python3"),
     Row("Debian 13", "trixie", runs=True),
-    Row("Debian sid", "sid"),
+    Row("Debian sid", "sid", runs=True),
+    Row("musl and busybox alone", MUSL),
 )
 
 
@@ -99,31 +134,33 @@ def prepare(machine: Machine, python: str, wheel: Path) -> None:
     machine.ok("/opt/shim/bin/python", *hot)
 
 
-def tested(machine: Machine, name: str, *paths: str) -> str:
-    """Run tests; the words of pytest's last line, "failed" among them where some did."""
-    words = (
-        "/opt/shim/bin/pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not engine and not other_user",
-    )
+def tested(machine: Machine, log: Path, *paths: str) -> str:
+    """Run tests in a root; what pytest counted, "failed" among it where some did."""
+    words = ("/opt/shim/bin/pytest", *PYTEST, "-m", "not engine and not other_user", *paths)
     script = '"$@" >/src/output 2>&1; exit $?'  # a file, so that a run that hangs can be looked at
-    status = machine.run("sh", "-c", script, "sh", *words, *paths, cwd="/src").returncode
-    printed = (machine.upper / "src/output").read_text(encoding="utf-8", errors="replace")
-    (LOGS / f"{name}.log").write_text(printed, encoding="utf-8")
-    counts = re.findall(r"(\d+) (passed|failed|errors?)\b", printed.rstrip().rpartition("\n")[2])
-    return ", ".join(f"{count} {word}" for count, word in counts) or f"failed: status {status}"
+    try:
+        status = machine.run("sh", "-c", script, "sh", *words, cwd="/src").returncode
+    finally:
+        shutil.copy(machine.upper / "src/output", log)
+    return counted(log.read_text(encoding="utf-8", errors="replace"), status)
 
 
-def ran(suite: str) -> str:
+def counted(printed: str, status: int) -> str:
+    """The counts in pytest's last line; "failed" is among the words where pytest did not end with status 0."""
+    counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", printed.rstrip().rpartition("\n")[2])
+    words = [f"{count} {word}" for count, word in counts]
+    if status and not re.search(r"\d (failed|error)", printed[-200:]):
+        words.append(f"failed: status {status}")
+    return ", ".join(words) or "failed: no test was run"
+
+
+def ran(suite: str, log: Path) -> str:
     """`make run` in an empty root, where it installs all that it needs itself."""
     with Machine(roots.make(suite)) as machine:
         source(machine)
         machine.ok("apt-get", "install", "-y", "-qq", "--no-install-recommends", "make", online=True)
         done = machine.run("make", "run", online=True, cwd="/src")
-    (LOGS / f"{suite}-make-run.log").write_text(done.stdout, encoding="utf-8")
+    log.write_text(done.stdout, encoding="utf-8")
     return "passes" if done.returncode == 0 else f"failed: status {done.returncode}"
 
 
@@ -143,8 +180,19 @@ def glibc(suite: str) -> str:
         return machine.ok("ldd", "--version").split("\n")[0].rpartition(" ")[2]
 
 
+def musl(row: Row) -> tuple[str, ...]:
+    """The cells of the row without glibc: tests of this environment that make such a machine and such a container."""
+    version = subprocess.run([MUSL_LOADER], stderr=subprocess.PIPE, text=True, check=False).stderr.split("\n")[1]
+    words = [str(Path(sys.executable).with_name("pytest")), *PYTEST, *(f"{TOP}/tests/{path}" for path in MUSL_TESTS)]
+    done = subprocess.run(words, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    (row.logs / "tests.log").write_text(done.stdout, encoding="utf-8")
+    return (row.name, f"musl {version.rpartition(' ')[2]}", "none", counted(done.stdout, done.returncode), "", "")
+
+
 def measure(row: Row, wheel: Path) -> tuple[str, ...]:
-    """The cells of a row."""
+    """The cells of a row, without the commit."""
+    if row.suite == MUSL:
+        return musl(row)
     if row.suite == REFUSED:
         return (row.name, glibc(row.suite), refused(row.suite), "", "", "")
     pyenv = next(iter(sorted(PYENV.glob(row.python))), None) if not row.python.startswith("/") else None
@@ -157,13 +205,42 @@ def measure(row: Row, wheel: Path) -> tuple[str, ...]:
     with Machine(roots.make(row.suite, "tests", TESTED), binds) as machine:
         prepare(machine, str(pyenv or row.python), wheel)
         version = machine.ok("/opt/shim/bin/python", "-c", "import platform; print(platform.python_version())").strip()
-        name = f"{row.suite}-{version}"
-        units = [f"tests/unit/{path.name}" for path in sorted((TOP / "tests/unit").glob("*/")) if path.name != "native"]
-        units = [path for path in units if not path.endswith("__pycache__")]
-        cache = tested(machine, f"{name}-cache", CACHE)
-        passed = tested(machine, name, "tests/conformance", *units)
-    run = ran(row.suite) if row.runs else ""
+        cache = tested(machine, row.logs / "cache.log", CACHE)
+        passed = tested(machine, row.logs / "tests.log", *TESTS, f"--ignore={CACHE}")
+    run = ran(row.suite, row.logs / "make-run.log") if row.runs else ""
     return (row.name, glibc(row.suite), version, passed, cache, run)
+
+
+def result(row: Row, wheel: Path) -> bool:
+    """Measure a row, print its cells and store them; whether all passed."""
+    shutil.rmtree(row.logs, ignore_errors=True)
+    row.logs.mkdir(parents=True)
+    started = time.monotonic()
+    commit = subprocess.run(
+        ["git", "-C", TOP, "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=True
+    )
+    signal.alarm(LIMIT)
+    try:
+        cells = measure(row, wheel)
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        (row.logs / "error.log").write_text(f"{error}\n", encoding="utf-8")
+        cells = (row.name, "", "", f"failed: {type(error).__name__}", "", "")
+    finally:
+        signal.alarm(0)
+    passed = not re.search(r"\b(failed|errors?)\b", " ".join(cells))
+    cells = (*cells, commit.stdout.strip())
+    (LOGS / f"{row.key}.json").write_text(json.dumps(cells, indent=1), encoding="utf-8")
+    print(" | ".join(cells), f"({(time.monotonic() - started) / 60:.1f} minutes)", flush=True)
+    if not passed:
+        print(f"failed: its output lies in {row.logs}", flush=True)
+    return passed
+
+
+def stored(row: Row) -> tuple[str, ...]:
+    """The cells of a row as they were measured last, which may be never."""
+    path = LOGS / f"{row.key}.json"
+    python = "" if row.python.startswith("/") else row.python.partition(".*")[0]
+    return tuple(json.loads(path.read_text())) if path.exists() else (row.name, "", python, "not run", "", "", "")
 
 
 def table(cells: list[tuple[str, ...]]) -> str:
@@ -172,30 +249,35 @@ def table(cells: list[tuple[str, ...]]) -> str:
     return "".join("| " + " | ".join(line) + " |\n" for line in lines) + f"\n{NOT_RUN}\n"
 
 
+def too_late(*_: object) -> None:
+    """A row has taken too long."""
+    raise TimeoutError(f"no end after {LIMIT // 60} minutes")
+
+
 def main() -> None:
     """Measure, print, and end with status 1 where something failed."""
     parser = argparse.ArgumentParser(prog="make test-matrix", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("--row", action="append", default=[], metavar="WORD", help="rows with this word alone")
+    parser.add_argument("--row", action="append", default=[], metavar="WORD", help="measure rows with this word alone")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this document")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("it mounts and enters roots, which only root can do")
+    rows = [row for row in ROWS if not options.row or any(word in f"{row.name} {row.key}" for word in options.row)]
+    if not rows:
+        sys.exit(f"there is no such row; there are: {', '.join(row.key for row in ROWS)}")
+    signal.signal(signal.SIGALRM, too_late)
     LOGS.mkdir(parents=True, exist_ok=True)
-    cells = []
-    for row in ROWS:
-        if not options.row or any(word in f"{row.name} {row.suite} {row.python}" for word in options.row):
-            cells.append(measure(row, options.wheel))
-            print(" | ".join(cells[-1]), flush=True)
-    text = table(cells)
+    failed = [row for row in rows if not result(row, options.wheel)]
+    text = table([stored(row) for row in ROWS])
     (LOGS / "matrix.md").write_text(text, encoding="utf-8")
     if options.write:
         document = options.write.read_text(encoding="utf-8")
         before, after = document.partition(MARKS[0])[0], document.partition(MARKS[1])[2]
         options.write.write_text(f"{before}{MARKS[0]}{text}{MARKS[1]}{after}", encoding="utf-8")
     print(f"\n{text}")
-    if "failed" in text or "error" in text:
-        sys.exit(f"something failed: the output lies in {LOGS}")
+    if failed:
+        sys.exit(f"failed, see the output in: {' '.join(str(row.logs) for row in failed)}")
 
 
 if __name__ == "__main__":

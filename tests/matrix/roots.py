@@ -144,16 +144,23 @@ class Machine:
         variables |= {"PROLOGUE": self.prologue, "OVERLAY": self.overlay}
         variables |= {"ENTER_PYTHON": "/usr/bin/python3", "ENTER_ROOT": _ROOT}
         enter = [*self.enter, "sh", "-c", _ENTER, "enter"]
-        return subprocess.run(
-            [*enter, str(self.root), str(self.scratch), *binds, "--", "/bin/sh", "-c", script],
+        words = (*enter, str(self.root), str(self.scratch), *binds, "--", "/bin/sh", "-c", script)
+        with subprocess.Popen(
+            words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             env=variables,
-            check=False,
-        )
+        ) as process:
+            try:
+                output = process.communicate()[0]
+            except BaseException:
+                process.kill()  # and all that it started
+                process.communicate()  # to their end: they may write below `upper`
+                raise
+        return subprocess.CompletedProcess(words, process.returncode, output)
 
     def ok(self, *words: str | Path, online: bool = False, cwd: str = "/") -> str:
         """The output of a command that must succeed; raises RuntimeError with it otherwise."""
