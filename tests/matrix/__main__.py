@@ -99,6 +99,10 @@ class Row:
         """The directory for its output."""
         return LOGS / self.key
 
+    def chosen(self, word: str) -> bool:
+        """Whether a word of `--row` means this row: its key, or a part of what no key is."""
+        return word == self.key if word in {row.key for row in ROWS} else word in f"{self.name} {self.key}"
+
 
 ROWS = (
     Row("Debian 11", REFUSED),
@@ -258,12 +262,14 @@ def main() -> None:
     """Measure, print, and end with status 1 where something failed."""
     parser = argparse.ArgumentParser(prog="make test-matrix", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("--row", action="append", default=[], metavar="WORD", help="measure rows with this word alone")
+    parser.add_argument(
+        "--row", action="append", default=[], metavar="WORD", help="measure this row alone, or the rows with this word"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this document")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("it mounts and enters roots, which only root can do")
-    rows = [row for row in ROWS if not options.row or any(word in f"{row.name} {row.key}" for word in options.row)]
+    rows = [row for row in ROWS if not options.row or any(row.chosen(word) for word in options.row)]
     if not rows:
         sys.exit(f"there is no such row; there are: {', '.join(row.key for row in ROWS)}")
     signal.signal(signal.SIGALRM, too_late)
