@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from matrix import older_glibc
 from matrix.__main__ import ROWS, counted
 
 
@@ -34,3 +35,28 @@ def test_what_pytest_counted(printed: str, status: int, cell: str) -> None:
 )
 def test_the_rows_of_a_word(word: str, keys: list[str]) -> None:
     assert [row.key for row in ROWS if row.chosen(word)] == keys
+
+
+RESULTS = {
+    "without": b"ls: error while loading shared libraries: libselinux.so.1: cannot open shared object file\n",
+    "with": b"/opt/apart\n",
+    "hook.list": b"1 libs found in cache\n\tlibselinux.so.1 (libc6,x86-64) => /opt/apart/libselinux.so.1\n",
+    "ldconfig.list": b"1 libs found in cache\n\tlibselinux.so.1 (libc6,x86-64, OS ABI: Linux 3.2.0) => "
+    b"/opt/apart/libselinux.so.1\n",
+    "hook.cache": b"new",
+    "ldconfig.cache": b"old",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("as measured", {}, "its loader and `ldconfig -p` read the same 1 entries; as files they differ"),
+        ("equal files", {"hook.cache": b"old"}, "the same 1 entries, byte for byte"),
+        ("no positive control", {"without": b""}, "failed: the library is loaded without a cache"),
+        ("a cache that is not read", {"with": b""}, "failed: the loader does not read the cache"),
+        ("an entry less", {"hook.list": b"0 libs found in cache\n"}, "failed: 1 entries differ"),
+    ],
+)
+def test_what_an_older_glibc_reads_is_judged(name: str, change: dict[str, bytes], expected: str) -> None:
+    assert older_glibc.judged({**RESULTS, **change}) == expected, name

@@ -2,9 +2,9 @@
 
 Each row has a root of its own with the wheel of the last commit, and the tests of that commit. `hot`, which a wheel has
 for the Python that built it alone, is written anew by that of the row, as a build there would. Two Pythons of which
-Debian has no package come from pyenv where they are. The Python of Debian 11 is refused; its `ldconfig` writes an older
-format, with which nothing is compared. Where musl is the only C library there is no Python: the tests of the launcher
-and of the hooks are run, on a machine and in a container of that kind.
+Debian has no package come from pyenv where they are. The Python of Debian 11 is refused; that its
+glibc reads a cache of the hook is measured by older_glibc.py. Where musl is the only C library there is no Python: the
+tests of the launcher and of the hooks are run, on a machine and in a container of that kind.
 
 build/matrix/ has for each row a directory with all output, and a file with its result and the commit. The table has the
 rows that were measured now, and the others as they were measured last. `--write FILE` renews it between two marks of a
@@ -25,7 +25,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from matrix import roots
+from matrix import older_glibc, roots
 from matrix.roots import Machine
 
 TOP = Path(__file__).parent.parent.parent
@@ -198,7 +198,7 @@ def measure(row: Row, wheel: Path) -> tuple[str, ...]:
     if row.suite == MUSL:
         return musl(row)
     if row.suite == REFUSED:
-        return (row.name, glibc(row.suite), refused(row.suite), "", "", "")
+        return (row.name, glibc(row.suite), refused(row.suite), "", older_glibc.measured(row.suite, wheel), "")
     pyenv = next(iter(sorted(PYENV.glob(row.python))), None) if not row.python.startswith("/") else None
     if not pyenv and not row.python.startswith("/"):
         return (row.name, glibc(row.suite), row.python.partition(".*")[0], "not run: pyenv has none here", "", "")
