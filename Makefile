@@ -100,6 +100,11 @@ deb: need-deb sdist build/image ## Debian package of the last commit in dist/ (L
 	# Whoever publishes it has an address
 	lintian --allow-root --fail-on error,warning --suppress-tags root-in-contact,bogus-mail-host,bogus-mail-host-in-debian-changelog dist/*.changes
 
+rpm: need-rpm sdist build/image ## RPM packages of the last commit in dist/ (LAYOUT=distribution: without the Python libraries)
+	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
+	PATH=/usr/sbin:/usr/bin:/sbin:/bin packaging/rpm.sh dist/*.tar.gz dist $(BUNDLE)
+	ls dist/*.rpm
+
 oci-image: need-build build/image ## image for nodes of Kubernetes, of Debian's packages, in dist/: an OCI layout and the same as a tar
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 	mkdir -p dist
@@ -145,7 +150,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall oci-image dist wheel test-kubernetes test-matrix test-arm64 release deb lock dev lint format conformance pins nightly bench fuzz sanitize clean
+.PHONY: help run test install uninstall oci-image dist wheel test-kubernetes test-matrix test-arm64 release deb rpm lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 
@@ -189,7 +194,7 @@ build/wheel: $(VENV)/builder $(SOURCES)
 	$(PIP) wheel --no-build-isolation --no-deps -Cbuild-dir=build/meson -w $@.new .
 	mv -T $@.new $@
 
-# dpkg-buildpackage builds with Debian's own Python and Meson
+# dpkg-buildpackage and rpmbuild build with the distribution's own Python and Meson
 LAYOUT ?= private
 BUNDLE = $(if $(filter private,$(LAYOUT)),build/dependencies-*)
 DEB = PATH=/usr/sbin:/usr/bin:/sbin:/bin packaging/deb.sh

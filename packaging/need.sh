@@ -1,5 +1,5 @@
 #!/bin/sh
-# Test for what a target of the Makefile needs: `need.sh build|wheel|deb|arm64|run|test|fuzz|sanitize`.
+# Test for what a target of the Makefile needs: `need.sh build|wheel|deb|rpm|arm64|run|test|fuzz|sanitize`.
 #
 # Programs, headers and libraries are tested for, not packages: they may have come by another way. What is missing is
 # named with its usual package. On Debian and its derivatives root has it installed, after the line is printed; in all
@@ -38,6 +38,9 @@ deb      need packaged dh                      debhelper                   debhe
 deb      need packaged lintian                 lintian                     lintian                     lintian
 deb      need packaged meson                   meson                       meson                       meson
 deb      need file     cffi/__init__.py        python3-cffi                python3-cffi                python-cffi
+rpm      need packaged rpmbuild                rpm                         rpm-build               rpm-tools
+rpm      need packaged meson                   meson                       meson                   meson
+rpm      need file     cffi/__init__.py        python3-cffi                python3-cffi            python-cffi
 run      need program  runc                    runc                        runc                    runc
 run      need program  static-busybox          busybox-static              busybox                 busybox
 test     need packaged crun                    crun                        crun                    crun
@@ -71,6 +74,7 @@ sets() {
     build) echo build ;;
     wheel) echo build wheel ;;
     deb) echo build deb ;;
+    rpm) echo build rpm ;;
     arm64) echo build run test arm64 ;;
     run) echo build run ;;
     test) echo build deb run test ;;
@@ -189,7 +193,7 @@ packages() {
     echo "$missing" | awk 'NF == 4 && !seen[$2]++ { printf " %s", $2 }'
 }
 
-wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|deb|arm64|run|test|fuzz|sanitize" >&2; exit 2; }
+wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|deb|rpm|arm64|run|test|fuzz|sanitize" >&2; exit 2; }
 if python pass && ! has python 3.10-or-later; then  # no package of this distribution mends it
     version=$(python 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
     echo "Python 3.10 or later is needed, and $PYTHON is $version: make PYTHON=/path/to/a/newer/python3" >&2

@@ -192,6 +192,23 @@ def test_the_engines_of_the_tests_are_those_of_the_distribution(tmp_path: Path) 
     assert "podman" not in machine.need("test").stderr
 
 
+@pytest.mark.parametrize(
+    ("release", "package"),
+    [(DEBIAN, "rpm"), (FEDORA, "rpm-build"), (ARCH, "rpm-tools")],
+    ids=["Debian", "Fedora", "Arch"],
+)
+def test_an_rpm_is_built_by_the_programs_of_the_distribution(tmp_path: Path, release: str, package: str) -> None:
+    machine = Machine(tmp_path / "root", release)
+    machine.give_build()
+    done = machine.need("rpm")
+    assert f"  the program rpmbuild in /usr (package {package})\n" in done.stderr
+    assert "  the program meson in /usr (package meson)\n" in done.stderr
+    for path in ("usr/bin/rpmbuild", "usr/bin/meson", "usr/lib/python3/dist-packages/cffi/__init__.py"):
+        (machine.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (machine.root / path).touch()
+    assert (machine.need("rpm").returncode, machine.need("deb").returncode) == (0, 1)
+
+
 @pytest.mark.parametrize("start_files", [True, False], ids=["with its start files", "without"])
 def test_a_build_can_do_without_musl(tmp_path: Path, start_files: bool) -> None:
     """musl-gcc was taken where its start files were missing or lay elsewhere than in Debian, and the build failed."""
