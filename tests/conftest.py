@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -24,6 +25,9 @@ LEFT_OUT = "left out: device nodes need root of the machine"
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the machine as it is, and whatever lies there out of account."""
     config.stash[OWN_MACHINE] = ownmachine.enter()
+    # A shell starts what runs in the background with both ignored, and every program of a test would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     if not ownmachine.is_root_of_the_machine():
         os.mknod = _mknod
 

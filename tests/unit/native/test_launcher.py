@@ -551,7 +551,7 @@ ODD_ENVIRONMENT = [
     b"LC_ALL=tr_TR",
     b"LC_ALL=C",
     b"NO_EQUALS",
-    b"GLIBC_TUNABLES=glibc.malloc.check=3:=:x",
+    b"GLIBC_TUNABLES=glibc.malloc.check=3:x=1",
     b"BYTES=\xff\xfe\n",
     b"=C:=odd",
     b"",
