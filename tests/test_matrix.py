@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from matrix import older_glibc
-from matrix.__main__ import ROWS, counted
+from matrix.__main__ import ROWS, combined, counted
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,21 @@ from matrix.__main__ import ROWS, counted
 )
 def test_what_pytest_counted(printed: str, status: int, cell: str) -> None:
     assert counted(printed, status) == cell
+
+
+@pytest.mark.parametrize(
+    ("before", "again", "cell"),
+    [
+        ("2 failed, 7 passed", "2 passed", "9 passed"),
+        ("2 failed, 7 passed", "1 failed, 1 passed", "1 failed, 8 passed"),
+        ("2 failed, 7 passed", "2 failed", "2 failed, 7 passed"),
+        ("2 failed, 7 passed", "1 passed", "failed: 2 failed, 7 passed; again 1 passed"),
+        ("2 failed, 7 passed", "1 passed, 1 skipped", "failed: 2 failed, 7 passed; again 1 passed, 1 skipped"),
+        ("1 error", "1 passed", "failed: 1 error; again 1 passed"),
+    ],
+)
+def test_what_was_run_again_counts_for_the_row(before: str, again: str, cell: str) -> None:
+    assert combined(before, again) == cell
 
 
 @pytest.mark.parametrize(

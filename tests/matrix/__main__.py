@@ -51,6 +51,10 @@ TESTED = (
     *("busybox-static", "runc", "crun", "containerd", "musl"),
 )
 NATIVE = "tests/unit/native"  # where the Python alone is another, the C parts are the same
+ENGINES = (  # of Debian 12, and a library of crun that sid lacks
+    *("/usr/bin/containerd", "/usr/bin/crun", "/usr/sbin/runc"),
+    "/usr/lib/x86_64-linux-gnu/libyajl.so.2",
+)
 CACHE = f"{NATIVE}/test_ldcache.py"
 TESTS = ("tests/conformance", "tests/unit")
 PYENV = Path.home() / ".pyenv/versions"
@@ -62,7 +66,9 @@ MUSL_TESTS = (
     "engines/test_fold.py::test_a_root_with_musl",
     "unit/native/test_hooks.py::test_musl_gets_its_list",
 )
-PYTEST = ("-q", "-p", "no:cacheprovider", "-o", f"faulthandler_timeout={HANGS}")
+PYTEST = ("-q", "-o", f"faulthandler_timeout={HANGS}")
+MEMORY = "src/.pytest_cache/v/cache/lastfailed"  # which tests failed, as pytest notes it
+COUNT = r"(\d+) (passed|failed|skipped|errors?)\b"
 MARKS = ("<!-- matrix: begin -->\n", "<!-- matrix: end -->\n")
 NOT_RUN = "Not run, since none of them could be had here: Ubuntu, RHEL 9, SLES, NixOS, Alpine."
 HEAD = (
@@ -139,9 +145,9 @@ def prepare(machine: Machine, python: str, wheel: Path) -> None:
     machine.ok("/opt/shim/bin/python", *hot)
 
 
-def tested(machine: Machine, log: Path, *paths: str) -> str:
-    """Run tests in a root; what pytest counted, "failed" among it where some did."""
-    words = ("/opt/shim/bin/pytest", *PYTEST, "-m", "not engine and not other_user", *paths)
+def tested(machine: Machine, log: Path, *words: str) -> str:
+    """Run tests in a root, which `words` are for pytest; what it counted, "failed" among it where some did."""
+    words = ("/opt/shim/bin/pytest", *PYTEST, "-m", "not engine and not other_user", *words)
     script = '"$@" >/src/output 2>&1; exit $?'  # a file, so that a run that hangs can be looked at
     try:
         status = machine.run("sh", "-c", script, "sh", *words, cwd="/src").returncode
@@ -152,11 +158,23 @@ def tested(machine: Machine, log: Path, *paths: str) -> str:
 
 def counted(printed: str, status: int) -> str:
     """The counts in pytest's last line; "failed" is among the words where pytest did not end with status 0."""
-    counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", printed.rstrip().rpartition("\n")[2])
+    counts = re.findall(COUNT, printed.rstrip().rpartition("\n")[2])
     words = [f"{count} {word}" for count, word in counts]
     if status and not re.search(r"\d (failed|error)", printed[-200:]):
         words.append(f"failed: status {status}")
     return ", ".join(words) or "failed: no test was run"
+
+
+def combined(before: str, again: str) -> str:
+    """The counts of a row, and those of its failed tests, which were run again, as counts of the row.
+
+    "failed" stays where it is not clear that these were all.
+    """
+    first, second = ({word: int(count) for count, word in re.findall(COUNT, cell)} for cell in (before, again))
+    if set(first) != {"failed", "passed"} or set(second) - set(first) or sum(second.values()) != first["failed"]:
+        return f"failed: {before}; again {again}"
+    left = second.get("failed", 0)
+    return (f"{left} failed, " if left else "") + f"{first['passed'] + second.get('passed', 0)} passed"
 
 
 def ran(suite: str, log: Path) -> str:
@@ -188,14 +206,15 @@ def glibc(suite: str) -> str:
 def musl(row: Row) -> tuple[str, ...]:
     """The cells of the row without glibc: tests of this environment that make such a machine and such a container."""
     version = subprocess.run([MUSL_LOADER], stderr=subprocess.PIPE, text=True, check=False).stderr.split("\n")[1]
-    words = [str(Path(sys.executable).with_name("pytest")), *PYTEST, *(f"{TOP}/tests/{path}" for path in MUSL_TESTS)]
+    words = [str(Path(sys.executable).with_name("pytest")), *PYTEST, "-p", "no:cacheprovider"]
+    words += [f"{TOP}/tests/{path}" for path in MUSL_TESTS]
     done = subprocess.run(words, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     (row.logs / "tests.log").write_text(done.stdout, encoding="utf-8")
     return (row.name, f"musl {version.rpartition(' ')[2]}", "none", counted(done.stdout, done.returncode), "", "")
 
 
-def measure(row: Row, wheel: Path) -> tuple[str, ...]:
-    """The cells of a row, without the commit."""
+def measure(row: Row, wheel: Path, *, again: bool = False) -> tuple[str, ...]:
+    """The cells of a row, without the commit; `again`: the row's failed tests alone are run."""
     if row.suite == MUSL:
         return musl(row)
     if row.suite == REFUSED:
@@ -206,34 +225,44 @@ def measure(row: Row, wheel: Path) -> tuple[str, ...]:
     binds = {str(PYENV): str(PYENV)} if pyenv else {}
     tests = roots.make("bookworm", "tests", TESTED)
     if row.suite != "bookworm":  # the tests know what these versions answer
-        binds |= {f"{tests}{path}": path for path in ("/usr/bin/containerd", "/usr/bin/crun", "/usr/sbin/runc")}
+        binds |= {f"{tests}{path}": path for path in ENGINES}
+    units = (*TESTS, f"--ignore={NATIVE if pyenv else CACHE}")
     with Machine(roots.make(row.suite, "tests", TESTED), binds) as machine:
         prepare(machine, str(pyenv or row.python), wheel)
         version = machine.ok("/opt/shim/bin/python", "-c", "import platform; print(platform.python_version())").strip()
+        if again:
+            machine.copy(row.logs / "lastfailed", MEMORY)
+            passed = tested(machine, row.logs / "again.log", *units, "--last-failed")
+            _, library, _, before, cache, run = stored(row)[:6]
+            return (row.name, library, version, combined(before, passed), cache, run)
         cache = tested(machine, row.logs / "cache.log", CACHE)
-        passed = tested(machine, row.logs / "tests.log", *TESTS, f"--ignore={NATIVE if pyenv else CACHE}")
+        passed = tested(machine, row.logs / "tests.log", *units)
+        if (machine.upper / MEMORY).exists():
+            shutil.copy(machine.upper / MEMORY, row.logs)
     run = ran(row.suite, row.logs / "make-run.log") if row.runs else ""
     return (row.name, glibc(row.suite), version, passed, cache, run)
 
 
-def result(row: Row, wheel: Path) -> bool:
-    """Measure a row, print its cells and store them; whether all passed."""
-    shutil.rmtree(row.logs, ignore_errors=True)
-    row.logs.mkdir(parents=True)
+def result(row: Row, wheel: Path, *, again: bool) -> bool:
+    """Measure a row, or run its failed tests again; print its cells and store them; whether all passed."""
+    if not again:
+        shutil.rmtree(row.logs, ignore_errors=True)
+        row.logs.mkdir(parents=True)
     started = time.monotonic()
-    commit = subprocess.run(
-        ["git", "-C", TOP, "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=True
-    )
+    words = ("git", "-C", TOP, "rev-parse", "--short", "HEAD")
+    commit = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    if again:
+        commit = f"{stored(row)[6]}; what failed there: {commit}"
     signal.alarm(LIMIT)
     try:
-        cells = measure(row, wheel)
+        cells = measure(row, wheel, again=again)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         (row.logs / "error.log").write_text(f"{error}\n", encoding="utf-8")
         cells = (row.name, "", "", f"failed: {type(error).__name__}", "", "")
     finally:
         signal.alarm(0)
     passed = not re.search(r"\b(failed|errors?)\b", " ".join(cells))
-    cells = (*cells, commit.stdout.strip())
+    cells = (*cells, commit)
     (LOGS / f"{row.key}.json").write_text(json.dumps(cells, indent=1), encoding="utf-8")
     print(" | ".join(cells), f"({(time.monotonic() - started) / 60:.1f} minutes)", flush=True)
     if not passed:
@@ -267,15 +296,18 @@ def main() -> None:
         "--row", action="append", default=[], metavar="WORD", help="measure this row alone, or the rows with this word"
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between the marks of this document")
+    parser.add_argument("--again", action="store_true", help="of rows with failed tests run these alone")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("it mounts and enters roots, which only root can do")
     rows = [row for row in ROWS if not options.row or any(row.chosen(word) for word in options.row)]
+    if options.again:
+        rows = [row for row in rows if (row.logs / "lastfailed").exists()]
     if not rows:
         sys.exit(f"there is no such row; there are: {', '.join(row.key for row in ROWS)}")
     signal.signal(signal.SIGALRM, too_late)
     LOGS.mkdir(parents=True, exist_ok=True)
-    failed = [row for row in rows if not result(row, options.wheel)]
+    failed = [row for row in rows if not result(row, options.wheel, again=options.again)]
     text = table([stored(row) for row in ROWS])
     (LOGS / "matrix.md").write_text(text, encoding="utf-8")
     if options.write:
