@@ -252,7 +252,8 @@ def result(row: Row, wheel: Path, *, again: bool) -> bool:
     words = ("git", "-C", TOP, "rev-parse", "--short", "HEAD")
     commit = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     if again:
-        commit = f"{stored(row)[6]}; what failed there: {commit}"
+        failed = re.sub(r".*?(\d+) (failed|error).*", r"\1", stored(row)[3])
+        commit = f"{stored(row)[6]}, {failed} of them at {commit}"
     signal.alarm(LIMIT)
     try:
         cells = measure(row, wheel, again=again)
