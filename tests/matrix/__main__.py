@@ -210,7 +210,8 @@ def musl(row: Row) -> tuple[str, ...]:
     words += [f"{TOP}/tests/{path}" for path in MUSL_TESTS]
     done = subprocess.run(words, cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     (row.logs / "tests.log").write_text(done.stdout, encoding="utf-8")
-    return (row.name, f"musl {version.rpartition(' ')[2]}", "none", counted(done.stdout, done.returncode), "", "")
+    passed = counted(done.stdout, done.returncode)
+    return (row.name, f"musl {version.rpartition(' ')[2]}", "none", passed, "not read; the list of musl is written", "")
 
 
 def measure(row: Row, wheel: Path, *, again: bool = False) -> tuple[str, ...]:
