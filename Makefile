@@ -54,7 +54,8 @@ run: need-run $(VENV)/installed ## build, then run bundles/hello: a device, a mo
 # All tests on PYTHON, then some on the oldest Python where there is one
 test: test-all $(if $(PYTEST),,$(if $(OTHER),test-python,no-other-python)) ## run all tests, linters included (PYTEST='-k name' for some of them)
 
-test-all: need-test $(VENV)/tools $(VENV)/installed
+# Without root there is no network in the namespace of the tests, so what asks for it is made before
+test-all: need-test $(VENV)/tools $(VENV)/installed $(if $(filter-out 0,$(shell id -u)),build/image)
 	@tests/rootless.sh $(BIN)/pytest $(PYTEST)
 
 no-other-python:

@@ -20,6 +20,13 @@ import shim
 
 OWN_MACHINE = pytest.StashKey[bool]()
 LEFT_OUT = "left out: device nodes need root of the machine"
+# marker -> what its tests do that needs root of the machine
+PRIVILEGED = {
+    "engine": "start a low-level runtime or an engine",
+    "rootful": "are about what shim does as the host's root",
+    "other_user": "become another user",
+}
+PRIVILEGED_COUNTS = pytest.StashKey[dict[str, int]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,9 +64,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if ownmachine.is_root_of_the_machine():
         return
     skipped = len(terminalreporter.stats.get("skipped", []))
-    deselected = len(terminalreporter.stats.get("deselected", []))
-    counts = f"{deselected} tests that start engines or are too long, and {skipped} with device nodes"
-    terminalreporter.write_line(f"without root of the machine: {counts} were left out")
+    counts = {**terminalreporter.config.stash[PRIVILEGED_COUNTS], "make device nodes": skipped}
+    shown = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+    terminalreporter.write_line(f"without root of the machine {sum(counts.values())} tests were left out: {shown}")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -71,14 +78,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What is no part of this run.
 
-    What is too long for `make test`, unless `-m` names it, as `make nightly` does; and what starts engines, where
-    this is not root of the machine.
+    What is too long for `make test`, unless `-m` names it, as `make nightly` does; and where this is not root of the
+    machine, what needs that.
     """
-    markers = [] if "nightly" in config.option.markexpr else ["nightly"]
-    markers += [] if ownmachine.is_root_of_the_machine() else ["engine", "other_user"]
-    left_out = [item for item in items if any(item.get_closest_marker(name) for name in markers)]
+    if "nightly" not in config.option.markexpr:
+        _leave_out(config, items, "nightly")
+    privileged = {} if ownmachine.is_root_of_the_machine() else PRIVILEGED
+    config.stash[PRIVILEGED_COUNTS] = {reason: _leave_out(config, items, name) for name, reason in privileged.items()}
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> int:
+    """Remove the tests with a marker. Returns how many there were."""
+    left_out = [item for item in items if item.get_closest_marker(marker)]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    items[:] = [item for item in items if not item.get_closest_marker(marker)]
+    return len(left_out)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

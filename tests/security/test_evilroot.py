@@ -42,6 +42,7 @@ def judge(stage: Stage, outcome: Outcome, before: dict[str, object], hook: str) 
     return wrong
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("shape", evilroot.SHAPES, ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.__name__)
 def test_nothing_outside_of_the_image_is_touched(stage: Stage, runner: Runner, shape: evilroot.Shape) -> None:

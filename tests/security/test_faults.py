@@ -18,6 +18,8 @@ import pytest
 from security import faults
 from security.faults import PLACES, Yard
 
+pytestmark = pytest.mark.rootful
+
 CARELESS = """#!{python}
 import json, os, sys, time
 bundle = sys.argv[sys.argv.index("--bundle") + 1]

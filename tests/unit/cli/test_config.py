@@ -54,6 +54,7 @@ environment = "any"
 """
 
 
+@pytest.mark.rootful
 def test_show_tells_every_key_its_value_and_where_it_comes_from(shim: Any, file: Path) -> None:
     _write(file, ODD)
     done = shim("show")
@@ -80,6 +81,7 @@ def test_show_has_forms_for_programs(shim: Any, file: Path, form: str) -> None:
     assert [one["id"] for one in found["findings"]] == ["SETTINGS_UNKNOWN_KEY"]
 
 
+@pytest.mark.rootful
 def test_show_as_toml_is_a_file_that_means_the_same(shim: Any, file: Path, trusted_path: Path) -> None:
     _write(file, ODD)
     copy = trusted_path / "copy.toml"
@@ -139,6 +141,7 @@ def test_default_names_a_document_that_is_there(shim: Any) -> None:
     assert (Path(__file__).parent.parent.parent.parent / document).is_file()
 
 
+@pytest.mark.rootful
 def test_default_uncommented_says_the_defaults_and_explains_every_key(shim: Any, trusted_path: Path) -> None:
     text = shim("default").stdout
     lines = [
@@ -197,6 +200,7 @@ def test_default_says_where_it_cannot_be_written(shim: Any) -> None:
     assert "CONFIG_WRITE" in done.stderr
 
 
+@pytest.mark.rootful
 def test_d7_a_draft_is_checked_wherever_it_lies(shim: Any, tmp_path: Path) -> None:
     """Below /tmp, or in a home, it was not trusted, and no word was said of its content."""
     draft = _write(tmp_path / "draft/config.toml", '[cdi]\ndefault-kind = "a.b/c"\n')

@@ -98,6 +98,7 @@ def _told(found: Any, *members: str) -> list[tuple[Any, ...]]:
 # --- a bundle ---
 
 
+@pytest.mark.rootful
 def test_each_edit_is_told_with_its_spec_its_device_and_its_state(scene: Scene) -> None:
     scene.write(ASKING)
     found = scene.explain()
@@ -127,6 +128,7 @@ def test_what_create_makes_of_an_edit_stands_beside_what_the_spec_asks_for(scene
     assert "HOOK_ENVIRONMENT" in shown.stderr
 
 
+@pytest.mark.rootful
 def test_what_is_said_is_what_create_does(scene: Scene) -> None:
     scene.write(ASKING, ("MODE=image", "GPU=0"))
     found = scene.explain()
@@ -263,6 +265,7 @@ def test_a_variable_that_asks_is_named_as_the_source(scene: Scene) -> None:
     assert found["findings"][0]["id"] == "HOOK_ENVIRONMENT"
 
 
+@pytest.mark.rootful
 def test_the_table_is_for_people(scene: Scene) -> None:
     scene.write(ASKING)
     lines = [" ".join(line.split()) for line in scene.run("--bundle", scene.bundle).stdout.splitlines()]
@@ -297,6 +300,7 @@ def test_d1_explain_padded_each_line_to_the_longest_hook(scene: Scene) -> None:
 # --- a container ---
 
 
+@pytest.mark.rootful
 def test_a_container_is_explained_by_its_record(scene: Scene) -> None:
     scene.write(ASKING, ("MODE=image",))
     assert scene.create().returncode == 0
@@ -314,6 +318,7 @@ def test_a_container_is_explained_by_its_record(scene: Scene) -> None:
     assert "exec adds no variables" not in shown
 
 
+@pytest.mark.rootful
 def test_what_an_engine_took_away_since_is_told(scene: Scene) -> None:
     scene.write(ASKING)
     scene.create()
@@ -326,6 +331,7 @@ def test_what_an_engine_took_away_since_is_told(scene: Scene) -> None:
     assert "exec adds no variables" in scene.run(scene.id).stdout
 
 
+@pytest.mark.rootful
 def test_what_create_warned_of_is_explained_afterwards(scene: Scene) -> None:
     """Warnings went to stderr, which engines make the container's own output, and explain of a container had none."""
     hooks = [{"hookName": "poststop", "path": "/bin/true"}]
@@ -336,6 +342,7 @@ def test_what_create_warned_of_is_explained_afterwards(scene: Scene) -> None:
     assert [finding["id"] for finding in found["findings"]] == ["HOOK_STAGE"]
 
 
+@pytest.mark.rootful
 def test_two_containers_of_one_id_are_told_apart_by_root_and_name(scene: Scene) -> None:
     for name, root in (("shim", "/r"), ("shim-crun", "/r"), ("shim", "/other")):
         scene.write(ASKING)
@@ -351,6 +358,7 @@ def test_two_containers_of_one_id_are_told_apart_by_root_and_name(scene: Scene) 
     assert json.loads(scene.run(scene.id, "--root", "/other", "-o", "json").stdout)["root"] == "/other"
 
 
+@pytest.mark.rootful
 def test_a_container_whose_bundle_is_gone_is_explained_as_it_was(scene: Scene) -> None:
     scene.write(ASKING)
     scene.create()
@@ -389,6 +397,7 @@ NAMES: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("annotations", NAMES.values(), ids=NAMES.keys())
 def test_d8_a_container_is_found_by_the_name_that_a_cri_engine_gives_it(
     scene: Scene, annotations: dict[str, str]
@@ -406,6 +415,7 @@ def test_d8_a_container_is_found_by_the_name_that_a_cri_engine_gives_it(
     assert f"{scene.id} (prod/web/app, --name shim-crun --root '/r')" in done.stderr
 
 
+@pytest.mark.rootful
 def test_d8_the_containers_with_a_record_are_listed(scene: Scene) -> None:
     scene.write({**ASKING, **NAMES["containerd"]})
     scene.create()
@@ -424,6 +434,7 @@ def test_d8_a_name_of_docker_is_no_id_and_the_way_to_it_is_told(scene: Scene) ->
     assert "shim explain --list" in done.stderr
 
 
+@pytest.mark.rootful
 def test_records_that_are_none_are_passed_over(scene: Scene) -> None:
     scene.write(ASKING)
     scene.create()
@@ -530,6 +541,7 @@ def test_a_file_that_is_no_report_is_named(scene: Scene) -> None:
 # --- hooks that create does itself ---
 
 
+@pytest.mark.rootful
 def test_a_hook_that_create_does_itself_is_said_to_be_folded_before_and_after(
     scene: Scene, installed: Path, trusted_path: Path
 ) -> None:

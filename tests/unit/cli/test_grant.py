@@ -110,6 +110,7 @@ def test_exit_status(command: Command, words: tuple[str, ...], status: int) -> N
     assert command.run(*words).returncode == status
 
 
+@pytest.mark.rootful
 def test_revoke_lists_and_stops_the_containers_that_run(command: Command) -> None:
     command.run("add", "a", "--device", *qualified("0"), "--device", *qualified("1"))
     command.container("c1", "0")
@@ -127,6 +128,7 @@ def test_revoke_lists_and_stops_the_containers_that_run(command: Command) -> Non
     assert note.read_text() == "--root /r kill c1 KILL\n"
 
 
+@pytest.mark.rootful
 def test_what_may_be_a_container_of_another_subject_is_not_stopped(command: Command) -> None:
     for subject in ("a", "b"):
         command.run("add", subject, "--device", *qualified("0"))
@@ -138,6 +140,7 @@ def test_what_may_be_a_container_of_another_subject_is_not_stopped(command: Comm
     assert not note.exists()
 
 
+@pytest.mark.rootful
 def test_a_container_is_stopped_by_the_subject_of_its_record(command: Command) -> None:
     for subject in ("a", "b"):
         command.run("add", subject, "--device", *qualified("0"))
@@ -148,6 +151,7 @@ def test_a_container_is_stopped_by_the_subject_of_its_record(command: Command) -
     assert note.read_text() == "--root /r kill c1 KILL\n"
 
 
+@pytest.mark.rootful
 def test_what_cannot_be_stopped_is_reported(command: Command) -> None:
     command.run("add", "a", "--device", *qualified("0"))
     command.container("c1", "0")

@@ -64,6 +64,7 @@ def machine(trusted_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(trusted_path, shim)
 
 
+@pytest.mark.rootful
 def test_configure_says_what_it_wrote(machine: Machine) -> None:
     done = machine.configure()
     assert done.exit_code == 0, done.output
@@ -73,6 +74,7 @@ def test_configure_says_what_it_wrote(machine: Machine) -> None:
     assert (machine.links / "shim").readlink() == Path("/usr/sbin/runc")
 
 
+@pytest.mark.rootful
 def test_a_dry_run_prints_a_diff(machine: Machine) -> None:
     done = machine.configure("--dry-run")
     assert done.exit_code == 0, done.output
@@ -87,12 +89,14 @@ def test_a_dry_run_prints_a_diff(machine: Machine) -> None:
     assert machine.config.read_text() == CONFIG
 
 
+@pytest.mark.rootful
 def test_the_diff_of_a_file_without_last_line_break_is_one_that_patch_takes(machine: Machine) -> None:
     machine.config.write_text(CONFIG.rstrip("\n"))
     said = machine.configure("--dry-run").stdout
     assert "     SystemdCgroup = true\n\\ No newline at end of file\ncontainerd: would be:" in said
 
 
+@pytest.mark.rootful
 def test_the_result_as_json(machine: Machine) -> None:
     (said,) = json.loads(machine.configure("-o", "json").stdout)
     assert (said["engine"], said["changed"], [file["path"] for file in said["files"]]) == (
@@ -304,6 +308,7 @@ def test_help_has_an_example(words: list[str]) -> None:
     assert "Example" in done.output
 
 
+@pytest.mark.rootful
 def test_configure_asks_the_low_level_runtime_what_it_can_do(machine: Machine) -> None:
     """The create path starts no process; so this is when `RUNTIME features` is asked, and its answer written down."""
     script = machine.config.parent / "able"
@@ -409,6 +414,7 @@ def _foreign(records: Path, _: Path) -> None:
     os.chown(records, 4242, 4242)
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("make", [_link, _writable, _foreign])
 def test_records_that_others_could_write_are_neither_written_nor_read(
     machine: Machine, tmp_path: Path, make: Callable[[Path, Path], None]
@@ -426,6 +432,7 @@ def test_records_that_others_could_write_are_neither_written_nor_read(
     assert elsewhere.stat().st_mode & 0o777 == 0o777
 
 
+@pytest.mark.rootful
 def test_a_directory_of_records_that_is_there_keeps_its_mode(machine: Machine) -> None:
     records = Path(undo_records.SYSTEM_DIRECTORY)
     assert machine.configure().exit_code == 0

@@ -20,6 +20,7 @@ def test_the_variable_wins_over_all_places() -> None:
     assert location.find({b"SHIM_CONFIG": b"/x/y.toml"}) == "/x/y.toml"
 
 
+@pytest.mark.rootful
 def test_root_does_not_look_into_a_user_directory(trusted_path: Path) -> None:
     (trusted_path / "shim").mkdir()
     (trusted_path / "shim" / "config.toml").touch()

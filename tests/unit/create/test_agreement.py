@@ -225,6 +225,7 @@ def _comparable(findings: list[Json]) -> list[Json]:
     return made
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("name", AGREE)
 def test_create_explain_and_precreate_agree(name: str, bundles: Bundles, explain: Explain) -> None:
     _check(bundles.scene(AGREE[name]), name, bundles, explain)
@@ -259,6 +260,7 @@ WITH_INDEX = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", WITH_INDEX)
 def test_they_agree_whatever_the_index_is_like(

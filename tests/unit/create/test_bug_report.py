@@ -146,6 +146,7 @@ def _replayed(report: Json, directory: Path) -> bug_report.Replay:
     return bug_report.replay(bug_report.read(str(path)), str(path))
 
 
+@pytest.mark.rootful
 def test_each_member_that_this_version_decides_otherwise_is_named(explained: Explained, trusted_path: Path) -> None:
     report = _report(explained)
     report["version"] = "0.0.1"
@@ -162,6 +163,7 @@ def test_each_member_that_this_version_decides_otherwise_is_named(explained: Exp
     assert [member for member, old, _ in replay.differences if member.startswith("edits")] == ["edits[1]"]
 
 
+@pytest.mark.rootful
 def test_a_question_that_the_report_does_not_answer_is_named(explained: Explained, trusted_path: Path) -> None:
     """As of a version that asks the host more."""
     report = _report(explained)

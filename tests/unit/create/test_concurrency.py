@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 # In a /run of its own. The spec says its number; what a create injected must lie between the number that the spec had
 # before it began and the one that it had after it ended.
 DRIVER = """
@@ -67,6 +69,7 @@ print(json.dumps({"wrong": wrong[:5], "indexes": len(indexes)}))
 """
 
 
+@pytest.mark.rootful
 def test_creates_during_rebuilds_see_what_was_true_meanwhile(modules: Path) -> None:
     script = 'mount -t tmpfs tmpfs /var/log && mount -t tmpfs -o mode=0755 tmpfs /run && exec "$@"'
     inside = [sys.executable, "-c", DRIVER, str(modules / "shim" / "__main__.py"), "1000"]

@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 SPEC = {
     "cdiVersion": "0.6.0",
     "kind": "acme.example/gpu",
@@ -62,6 +64,7 @@ exec(program, {"__name__": "__main__", "__file__": sys.argv[0]})
 """
 
 
+@pytest.mark.rootful
 def test_a_create_seldom_comes_back_to_a_module_that_it_has_left(modules: Path, trusted_path: Path) -> None:
     """11 times in 6022cb0, counted in the same way."""
     (trusted_path / "cdi").mkdir()

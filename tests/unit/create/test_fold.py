@@ -431,6 +431,7 @@ def test_without_nodes_of_its_kind_there_is_no_profile(scene: Scene) -> None:
 MAPPED = [{"containerID": 0, "hostID": 70000, "size": 1000}]
 
 
+@pytest.mark.rootful
 def test_what_is_made_belongs_to_the_container_s_root(scene: Scene) -> None:
     before = picture(scene.root)
     scene.config["linux"] = {"namespaces": [{"type": "user"}], "uidMappings": MAPPED, "gidMappings": MAPPED}

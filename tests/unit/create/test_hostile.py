@@ -97,6 +97,7 @@ def test_a_hook_of_a_spec_runs_with_an_environment_and_an_end(scene: Scene) -> N
     assert json.loads(scene.config.read_text())["hooks"]["createContainer"] == [old, hook]
 
 
+@pytest.mark.rootful
 @given(PLANS, BARE)
 def test_every_hook_that_is_written_has_an_environment(plan: Plan, config: Json) -> None:
     """runc gives a hook without one the whole environment of the image, LD_PRELOAD included (CVE-2025-23266)."""
@@ -247,6 +248,7 @@ def test_of_a_hard_link_only_the_name_in_the_bundle_gets_the_new_file(scene: Sce
     assert json.loads(scene.config.read_text())["process"]["env"] == ["GPU=0"]
 
 
+@pytest.mark.rootful
 def test_a_second_create_changes_nothing_at_all(scene: Scene) -> None:
     hook = {"hookName": "createContainer", "path": "/bin/true"}
     node = {"path": "/dev/gpu0", "hostPath": "/dev/null"}
@@ -292,6 +294,7 @@ def test_a_checkpoint_that_asks_for_more_is_refused(scene: Scene, config: Json, 
 # --- records of real creates ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rootful
 def test_create_leaves_a_record_and_exec_reads_it(scene: Scene, trusted_path: Path) -> None:
     """In a /run of its own. What exec does in detail stands in test_record."""
     scene.write({**ASKING, "process": {"env": ["GPU=old"], "cwd": "/"}})

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.rootful
+
 HOT_FILE: tuple[str, ...] = runpy.run_path(str(Path(__file__).parents[3] / "packaging/hot.py"))["MODULES"]
 # What every create needs, as the build has it. The interpreter's own (sys, io, encodings …) are taken off by comparison
 # with a bare start. Trust is in the file since most specs have hooks, and is loaded where a plan has one.

@@ -17,6 +17,8 @@ from shim.create import lock_file, lock_writer, locked
 from shim.create.lock_writer import OfHost
 from shim.create.world import World
 
+pytestmark = pytest.mark.rootful
+
 Json = dict[str, Any]
 
 

@@ -96,6 +96,7 @@ def test_a_run_in_the_foreground_is_not_robbed_of_its_device(scene: Scene) -> No
     assert scene.config.read_text() == TEXT
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_container_that_lives_keeps_the_config_that_was_made_for_it(
     scene: Scene, tmp_path: Path, is_there: bool
@@ -125,6 +126,7 @@ def test_a_kept_file_that_is_none_changes_nothing(scene: Scene, text: str) -> No
     assert scene.config.read_text() == before
 
 
+@pytest.mark.rootful
 def test_a_kept_file_of_another_user_or_behind_a_link_does_not_count(scene: Scene) -> None:
     scene.run("device=0")
     os.chown(scene.kept, 4242, 4242)

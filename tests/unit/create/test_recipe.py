@@ -23,6 +23,7 @@ def _answer(decision: Decision, kind: str) -> list[Any]:
     return [answer for kind_of, _, answer in decision.trace if kind_of == kind]
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_decision_is_made_again_from_its_trace(
     case: Case, trusted_path: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
@@ -60,6 +61,7 @@ ASKED = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("name", ASKED)
 def test_a_question_that_the_trace_does_not_answer_is_an_error(
     name: str, trusted_path: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +108,7 @@ def test_with_a_broken_configuration_what_was_asked_for_is_known_all_the_same(
     assert decision.refusal is decision.unreadable is not None
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize(
     ("case", "kind", "answer", "folds"),
     [
@@ -276,6 +279,7 @@ def _scenes(directory: Path, launcher: Path) -> list[Scene]:
     return [Scene(directory / f"{number}", launcher, CASES[name]) for number, name in enumerate(TRACED)]
 
 
+@pytest.mark.rootful
 def test_every_path_that_a_decision_looks_at_is_in_its_trace(trusted_path: Path, installed: Path) -> None:
     decisions = _strace(_scenes(trusted_path, installed), trusted_path)
     assert len(decisions) == 3 * len(TRACED)

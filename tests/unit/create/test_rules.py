@@ -183,6 +183,7 @@ ENVIRONMENTS: dict[str, tuple[list[str] | None, list[str]]] = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize(("env", "wanted"), ENVIRONMENTS.values(), ids=ENVIRONMENTS.keys())
 def test_a_hook_has_an_environment_of_its_own_and_nothing_in_it_that_loads_code(
     env: list[str] | None, wanted: list[str]
@@ -193,6 +194,7 @@ def test_a_hook_has_an_environment_of_its_own_and_nothing_in_it_that_loads_code(
     assert findings == (["HOOK_ENVIRONMENT"] if env and wanted != env else [])
 
 
+@pytest.mark.rootful
 @given(st.lists(st.text("ABENVLDPYTHO_", min_size=1).map(lambda name: f"{name}=x"), max_size=5))
 def test_no_environment_is_ever_empty(env: list[str]) -> None:
     """runc takes an empty one for none, and none is the image's."""
@@ -210,11 +212,13 @@ TIMEOUTS = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize(("hook", "wanted"), TIMEOUTS.values(), ids=TIMEOUTS.keys())
 def test_a_hook_has_an_end(hook: dict[str, Any], wanted: int) -> None:
     assert _hardened(hook)[0]["timeout"] == wanted
 
 
+@pytest.mark.rootful
 def test_what_else_a_hook_says_stays() -> None:
     hook = _hook(args=["true", "a"], env=["A=1"], timeout=5)
     assert _hardened(hook)[0] == hook
@@ -225,6 +229,7 @@ def test_hooks_that_run_inside_are_left_alone() -> None:
     assert _hardened(hook) == (hook, [])
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("stage", ["prestart", "poststop"])
 def test_a_stage_that_no_device_needs_is_injected_with_one_warning(stage: str) -> None:
     plan = _impose({"hooks": [{"hookName": stage, "path": PROGRAM}] * 3})
@@ -241,10 +246,12 @@ def _hook_file(directory: Path, mode: int = 0o755, owner: int = 0) -> str:
     return str(path)
 
 
+@pytest.mark.rootful
 def test_a_program_of_root_alone_is_trusted(trusted_path: Path) -> None:
     assert _hardened(_hook(path=_hook_file(trusted_path)))[1] == []
 
 
+@pytest.mark.rootful
 def test_a_link_to_it_is_as_good(trusted_path: Path) -> None:
     link = trusted_path / "link"
     link.symlink_to(_hook_file(trusted_path))
@@ -269,6 +276,7 @@ def test_a_program_in_a_directory_of_everybody_is_refused(tmp_path: Path) -> Non
     assert _refusal({"hooks": [_hook(path=_hook_file(tmp_path))]})[0] == "HOOK_UNTRUSTED"
 
 
+@pytest.mark.rootful
 def test_a_trusted_link_into_such_a_directory_is_refused(trusted_path: Path, tmp_path: Path) -> None:
     link = trusted_path / "link"
     link.symlink_to(_hook_file(tmp_path))
@@ -283,6 +291,7 @@ def test_a_relative_path_is_refused_since_the_image_would_run_as_root() -> None:
     assert "not absolute" in text
 
 
+@pytest.mark.rootful
 def test_a_program_that_is_missing_or_none_is_told_so(trusted_path: Path) -> None:
     for path, told in (
         ("/usr/bin/not-there", "is missing"),

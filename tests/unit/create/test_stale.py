@@ -212,6 +212,7 @@ def scene(trusted_path: Path, modules: Path) -> Scene:
     return Scene(trusted_path, modules)
 
 
+@pytest.mark.rootful
 def test_a7_a_create_waits_for_the_refresh_that_writes_its_spec(scene: Scene, lock: int) -> None:
     """A7: containers with `restart: always` stayed dead after a boot, since the engine was up before the spec."""
 
@@ -229,6 +230,7 @@ def test_a7_a_create_waits_for_the_refresh_that_writes_its_spec(scene: Scene, lo
     assert json.loads((scene.bundle / "config.json").read_text())["process"]["env"] == ["A=1"]
 
 
+@pytest.mark.rootful
 @pytest.mark.usefixtures("lock")
 def test_a_refresh_that_does_not_end_is_named(scene: Scene) -> None:
     status, errors, seconds = scene.create()

@@ -134,6 +134,7 @@ def test_who_asks_for_nothing_starts(scene: Scene, config: dict[str, Any], break
     assert scene.config.read_bytes() == before
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("config", ASKS_BY_A_NAME_OF_THE_CONFIGURATION.values())
 @pytest.mark.parametrize("breaking", [one[0] for one in BREAK.values()], ids=BREAK.keys())
 def test_names_of_the_configuration_that_counted_last_still_ask(
@@ -166,6 +167,7 @@ def test_a_config_json_that_is_no_json_is_refused_where_it_names_a_source(scene:
         assert (scene.create().stdout == "reached\n") == reached
 
 
+@pytest.mark.rootful
 def test_the_index_of_the_scene_is_the_one_that_is_asked(scene: Scene) -> None:
     """Else the tests above that break a good configuration would not know whether there is an index."""
     time.sleep(0.2)

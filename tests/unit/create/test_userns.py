@@ -153,6 +153,7 @@ json.dump(found, sys.stdout)
 """
 
 
+@pytest.mark.rootful
 def test_b6_a_mount_is_idmapped_only_where_its_file_system_can(tmp_path: Path) -> None:
     """A driver container's root is an overlay: runc and crun failed on the option, the engines' own CDI works."""
     for name in ("lower", "upper", "work", "overlay", "tmpfs"):

@@ -87,6 +87,7 @@ def _ids(error: pytest.ExceptionInfo[CdiError]) -> list[str]:
     return [finding.id for finding in error.value.findings]
 
 
+@pytest.mark.rootful
 def test_configure_registers_and_links(machine: Machine, toy: Toy) -> None:
     done = machine.configure(toy)
     registry = toy.read(machine.host, done.location)
@@ -149,6 +150,7 @@ def test_a_change_between_two_configures_stays(machine: Machine) -> None:
     assert machine.config.read_bytes().split() == BEFORE.replace(b"# mine", b"# mine, and more").split()
 
 
+@pytest.mark.rootful
 def test_other_options_later_are_taken_back_as_well(machine: Machine, toy: Toy) -> None:
     before = machine.files()
     machine.configure(toy)
@@ -159,6 +161,7 @@ def test_other_options_later_are_taken_back_as_well(machine: Machine, toy: Toy) 
     assert machine.files() == before
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("first", ["gpu", "shim"])
 def test_two_names_are_independent(machine: Machine, first: str) -> None:
     toy = Toy()
@@ -265,6 +268,7 @@ def test_a_fault_that_shows_up_afterwards_takes_everything_back(machine: Machine
     assert machine.files() == before
 
 
+@pytest.mark.rootful
 def test_a_fault_of_a_second_configure_leaves_what_the_first_one_made(machine: Machine) -> None:
     """It went back to what was there before the first, so that a runtime in use was gone."""
 
@@ -282,6 +286,7 @@ def test_a_fault_of_a_second_configure_leaves_what_the_first_one_made(machine: M
     assert machine.configure(toy, low_level="crun", fixed=True).changed
 
 
+@pytest.mark.rootful
 def test_when_one_write_fails_the_others_are_taken_back(machine: Machine, toy: Toy) -> None:
     machine.link.parent.parent.mkdir()
     before = machine.files()
@@ -293,6 +298,7 @@ def test_when_one_write_fails_the_others_are_taken_back(machine: Machine, toy: T
     assert machine.files() == before
 
 
+@pytest.mark.rootful
 def test_a_backup_that_cannot_be_kept_stops_it(machine: Machine, toy: Toy) -> None:
     (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).parent.mkdir(parents=True)
     (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).write_text("no directory")
@@ -312,6 +318,7 @@ def test_a_launcher_that_others_can_write_is_refused(machine: Machine, toy: Toy)
     assert machine.files() == before
 
 
+@pytest.mark.rootful
 def test_a_record_that_is_damaged_is_named(machine: Machine) -> None:
     machine.configure(Toy())
     (record,) = (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
@@ -321,6 +328,7 @@ def test_a_record_that_is_damaged_is_named(machine: Machine) -> None:
     assert _ids(refused) == ["CONFIG_BACKUP"]
 
 
+@pytest.mark.rootful
 def test_what_was_in_a_secret_file_is_kept_as_secret(machine: Machine) -> None:
     machine.config.write_bytes(BEFORE + b'\npassword = "x"\n')
     machine.config.chmod(0o600)
@@ -418,6 +426,7 @@ def test_another_default_than_before_is_told(machine: Machine) -> None:
     assert "/usr/bin/crun" in found["LOWLEVEL_MISMATCH"].text
 
 
+@pytest.mark.rootful
 def test_a_low_level_runtime_that_is_gone_is_told(machine: Machine, toy: Toy) -> None:
     machine.configure(toy)
     (machine.root / "usr/sbin/runc").unlink()
@@ -518,6 +527,7 @@ SOURCES: dict[str, list[tuple[str, str, str]]] = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize(
     ("text", "expected"), SOURCES.items(), ids=lambda value: value or "none" if isinstance(value, str) else ""
 )
@@ -534,6 +544,7 @@ def test_what_images_can_ask_is_told_with_the_ways_that_there_are(
         assert remedy in found[id].remedy
 
 
+@pytest.mark.rootful
 def test_a_record_is_json_that_a_person_can_read(machine: Machine) -> None:
     machine.configure(Toy())
     (record,) = (machine.root / undo_records.SYSTEM_DIRECTORY.lstrip("/")).glob("*.json")
@@ -589,6 +600,7 @@ def test_c1_a_table_of_ours_that_a_later_file_replaces_is_refused(machine: Machi
     assert machine.files() == before
 
 
+@pytest.mark.rootful
 def test_c9_dry_runs_of_two_engines_plan_what_the_runs_do(machine: Machine) -> None:
     """One link was planned for both, although the second engine gets another one."""
     toy, other = Toy(), Toy()

@@ -58,6 +58,7 @@ def test_there_are_thirty_for_all_engines() -> None:
     assert all((CONFIGS / case / "about").is_file() for case in _cases("") + _cases("-refused"))
 
 
+@pytest.mark.rootful
 @pytest.mark.usefixtures("stub_versions")
 @pytest.mark.parametrize("case", _cases(""))
 def test_configure_verify_again_remove(case: str, trusted_path: Path, shim_path: Path) -> None:

@@ -101,6 +101,7 @@ def _refusal(call: Callable[[], object]) -> str:
     return f"{refused.value}; {refused.value.findings[0].remedy}"
 
 
+@pytest.mark.rootful
 def test_c5_another_low_level_runtime_is_refused_while_containers_run(machine: Machine) -> None:
     """exec, stop and delete went to a runtime that did not know them."""
     toy = Toy()
@@ -117,6 +118,7 @@ def test_c5_another_low_level_runtime_is_refused_while_containers_run(machine: M
     assert str(machine.link.readlink()) == "/usr/bin/crun"
 
 
+@pytest.mark.rootful
 def test_c5_a_link_that_only_this_registration_uses_gets_the_new_default_runtime(machine: Machine) -> None:
     """A second link, shim-crun, was made, and the first one stayed for ever."""
     toy = Toy()
@@ -130,6 +132,7 @@ def test_c5_a_link_that_only_this_registration_uses_gets_the_new_default_runtime
     assert not machine.link.is_symlink()
 
 
+@pytest.mark.rootful
 def test_c5_a_link_that_another_one_needs_stays_and_goes_with_the_last_of_them(machine: Machine) -> None:
     toy, other = Toy(), Toy()
     other.name = "other"
@@ -168,6 +171,7 @@ def test_c3_remove_is_refused_where_the_engine_finds_runtimes_by_name(machine: M
 # --- remove -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rootful
 def test_c3_remove_keeps_the_link_while_containers_need_it(machine: Machine) -> None:
     """Without it the launcher found another runtime than theirs, and exec, stop and delete failed."""
     toy = Toy()

@@ -119,6 +119,7 @@ def _choose(tree: Path, uses: str, low_level: str = "", path: str = "") -> launc
     return launcher.choose(Host(str(tree)), registry, path or SHIM, low_level, fixed=bool(path))
 
 
+@pytest.mark.rootful
 def test_the_runtime_that_the_engine_uses_becomes_the_link(tree: Path) -> None:
     choice = _choose(tree, "/usr/bin/crun")
     assert choice == launcher.Choice(SHIM, "/usr/bin/crun", "/etc/shim/low-level/shim", None)
@@ -130,12 +131,14 @@ def test_a_link_that_is_right_stays(tree: Path) -> None:
     assert not _choose(tree, "/usr/sbin/runc").is_new
 
 
+@pytest.mark.rootful
 def test_a_second_engine_with_another_runtime_gets_a_launcher_of_its_own(tree: Path) -> None:
     _link(tree, "shim", "/usr/sbin/runc")
     choice = _choose(tree, "/usr/bin/crun")
     assert (choice.path, choice.link) == ("/usr/local/bin/shim-crun", "/etc/shim/low-level/shim-crun")
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize(
     ("path", "remedy"),
     [(SHIM, "--path"), ("", "ln -s shim /usr/local/bin/shim-crun")],
@@ -150,6 +153,7 @@ def test_a_link_that_another_engine_needs_is_not_changed(tree: Path, path: str, 
     assert remedy in refused.value.findings[0].remedy
 
 
+@pytest.mark.rootful
 def test_a_link_is_changed_for_who_asks_for_both(tree: Path) -> None:
     _link(tree, "shim", "/usr/sbin/runc")
     choice = _choose(tree, "/usr/sbin/runc", "crun", SHIM)

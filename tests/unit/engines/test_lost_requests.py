@@ -300,6 +300,7 @@ def test_configure_reports_them_each_time(vendors: Machine, dry_run: bool) -> No
     assert outcome.low_level == "/usr/sbin/runc"
 
 
+@pytest.mark.rootful
 def test_a_vendors_runtime_that_stays_behind_shim_loses_nothing(vendors: Machine) -> None:
     outcome = vendors.configure(Toy(), low_level=NVIDIA, fixed=True)
     assert (outcome.low_level, outcome.lost) == (NVIDIA, [])

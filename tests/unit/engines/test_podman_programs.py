@@ -94,6 +94,7 @@ VERSIONS = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize(("tree", "version", "ids"), [(tree, *said) for tree, said in VERSIONS.items()], ids=VERSIONS)
 def test_configure_records_the_version_and_verify_goes_by_it(
     tree: str, version: tuple[int, ...], ids: set[str], trusted_path: Path, shim_path: Path
@@ -218,6 +219,7 @@ def test_whatever_the_umask_is_users_without_root_can_read_the_record(machine: M
         assert (machine.root / path[1:]).stat().st_mode & 0o7777 == mode, path
 
 
+@pytest.mark.rootful
 def test_a_user_without_root_has_a_record_of_his_own(trusted_path: Path, shim_path: Path) -> None:
     machine = Machine("rootless", trusted_path / "root", shim_path)
     machine.host = Host(str(machine.root), daemons=[], user=1000, environment={"HOME": "/home/alice"})

@@ -21,6 +21,8 @@ from shim.hooks import lending, netdevices
 from shim.hooks.interfaces import Interface, why
 from shim.hooks.loan import Loan, Record
 
+pytestmark = pytest.mark.rootful
+
 
 @pytest.fixture
 def hook(tmp_path: Path) -> Iterator[Hook]:

@@ -13,6 +13,8 @@ import pytest
 
 from shim.host.trust import Trust
 
+pytestmark = pytest.mark.rootful
+
 ALICE, BOB, NOBODY = 4242, 4343, 65534
 
 

@@ -204,6 +204,7 @@ def test_several_hooks_in_one_process_run_in_the_right_order(tmp_path: Path) -> 
 # --- owners and modes ---
 
 
+@pytest.mark.rootful
 def test_what_is_made_belongs_to_the_container_s_root(tmp_path: Path) -> None:
     """A prestart hook runs on the host: the ids come from the mappings, the modes from nobody's umask."""
     mapping = [{"containerID": 1000, "hostID": 5, "size": 1}, {"containerID": 0, "hostID": 100000, "size": 1000}]

@@ -219,6 +219,7 @@ def test_a_device_in_front_of_a_verb_that_creates_nothing_has_no_effect(world: W
         assert seen.argv == [os.fsencode(world.runtime), *line.encode().split()]
 
 
+@pytest.mark.rootful
 def test_a_device_in_front_of_exec_reaches_python_as_little(world: World) -> None:
     world.put(record_of("shim", "", "with-device"))
     said = became_python(world.call("--device=a/b=c", "exec", "-p", "p", "with-device")).verdict()
@@ -402,6 +403,7 @@ def record_of(name: str, root: str, id: str) -> str:
     return f"/run/shim/c/{record_files.key(name, root, id)}"
 
 
+@pytest.mark.rootful
 def test_an_exec_into_a_container_with_a_record_is_pythons(world: World) -> None:
     world.put(record_of("shim", "/r", "x"))
     line = ["--root", "/r", "--log", "l", "exec", "-d", "--process", "/p", "x"]
@@ -420,6 +422,7 @@ def test_an_exec_into_a_container_with_a_record_is_pythons(world: World) -> None
     }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize(("line", "given"), [("update --resources - u", "-"), ("update u -r /f", "/f")])
 def test_an_update_of_a_container_with_a_record_is_pythons(world: World, line: str, given: str) -> None:
     world.put(record_of("shim", "", "u"))
@@ -452,6 +455,7 @@ def test_python_is_not_started_for_one_that_has_no_record_or_no_file(world: Worl
     assert became_runtime(world.call(*line.split(), env=world.run_env)).argv[1:] == line.encode().split()
 
 
+@pytest.mark.rootful
 def test_a_record_belongs_to_the_name_of_the_launcher(world: World) -> None:
     world.name("shim-other")
     world.link("shim-other", world.runtime)
@@ -463,6 +467,7 @@ def test_a_record_belongs_to_the_name_of_the_launcher(world: World) -> None:
     assert (said["name"], said["key"]) == (["shim-other"], [record_files.key("shim-other", "", "x")])
 
 
+@pytest.mark.rootful
 def test_a_record_that_is_a_link_to_nothing_is_for_python_to_judge(world: World) -> None:
     world.inside("ln", "-s", "/nowhere", record_of("shim", "", "link"))
     became_python(world.call("exec", "-p", "p", "link", env=world.run_env))
@@ -500,6 +505,7 @@ def test_rootless_records_lie_in_the_users_run_directory(
     (became_python if expected == "python" else became_runtime)(outcome)
 
 
+@pytest.mark.rootful
 def test_the_users_run_directory_is_nothing_to_the_hosts_root(world: World, tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "shim/c").mkdir(parents=True)

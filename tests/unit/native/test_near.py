@@ -37,6 +37,7 @@ def create(launcher: Path, bundle: Path, annotations: dict[str, Any]) -> list[di
 ALONE = {name: case[0] for name, case in NEAR.items() if case[1] and "cdi.k8s.io/x" not in case[0]}
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("annotations", ALONE.values(), ids=ALONE.keys())
 def test_b14_a_key_that_nearly_asks_was_not_in_the_log(
     launcher: Path, trusted_path: Path, annotations: dict[str, Any]

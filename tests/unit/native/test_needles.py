@@ -386,6 +386,7 @@ def test_without_a_configuration_the_annotation_alone_asks(clean: World) -> None
     assert went(clean, ASKS) == "runtime", "needles of a configuration that is gone"
 
 
+@pytest.mark.rootful
 def test_needles_spare_python_the_creates_that_do_not_ask(clean: World) -> None:
     clean.put(SYSTEM)
     assert not needles_hold(clean)
@@ -408,6 +409,7 @@ def test_needles_of_an_older_configuration_do_not_count(clean: World) -> None:
     assert not needles_hold(clean)
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("broken", [False, True])
 def test_needles_of_the_configuration_that_counted_last_are_looked_for_as_well(clean: World, broken: bool) -> None:
     """They may hold after the change, and then a container that asks must not start without Python."""
@@ -440,6 +442,7 @@ def test_a_stale_file_still_says_its_needles(place: Path, config: Path) -> None:
         config.write_text("changed")
 
 
+@pytest.mark.rootful
 def test_the_vendors_configuration_is_one(clean: World) -> None:
     clean.put(VENDOR)
     assert not needles_hold(clean)
@@ -447,6 +450,7 @@ def test_the_vendors_configuration_is_one(clean: World) -> None:
     assert needles_hold(clean)
 
 
+@pytest.mark.rootful
 def test_a_configuration_that_the_environment_names_has_needles_of_its_own(clean: World) -> None:
     named = [b"SHIM_CONFIG=/etc/shim/other.toml"]
     clean.put(SYSTEM)
@@ -466,6 +470,7 @@ def test_a_named_configuration_that_is_missing_is_pythons_to_tell(clean: World) 
     assert not needles_hold(clean, [b"SHIM_CONFIG=/not/there"])
 
 
+@pytest.mark.rootful
 def test_naming_the_usual_configuration_changes_nothing(clean: World) -> None:
     clean.put(SYSTEM)
     configured(clean, "needles", SYSTEM)
@@ -501,6 +506,7 @@ def test_the_users_own_configuration_counts_for_the_rootless(clean: World, tmp_p
     assert not needles_hold(clean, home, rootless=True), "without a run directory there are no needles"
 
 
+@pytest.mark.rootful
 def test_d7_the_users_own_configuration_is_below_home_where_no_variable_says_otherwise(
     clean: World, tmp_path: Path
 ) -> None:
@@ -525,6 +531,7 @@ def test_a_directory_of_somebody_else_is_not_the_users_own(clean: World, tmp_pat
     assert went(clean, QUIET, env=home, rootless=True) == "runtime"
 
 
+@pytest.mark.rootful
 def test_the_needles_that_python_leaves_are_used(clean: World) -> None:
     """The whole circle: the first create is Python's, which reads the configuration; the next need it no more."""
     clean.put(SYSTEM, '[cdi]\nannotation-prefixes = ["my.example/"]\n', 0o644)
@@ -543,6 +550,7 @@ def test_the_needles_that_python_leaves_are_used(clean: World) -> None:
     assert went(clean, QUIET) == "python"
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize(("mode", "counts"), [(0o755, True), (0o770, False), (0o707, False)])
 def test_needles_in_a_directory_that_others_can_write_do_not_count(clean: World, mode: int, counts: bool) -> None:
     clean.put(SYSTEM)

@@ -105,6 +105,7 @@ def _question(config: Json, argv: list[str] = CREATE) -> str | None:
     return repeats.read_question(json.dumps(config).encode(), argv)
 
 
+@pytest.mark.rootful
 def test_a_question_has_what_a_decision_hangs_on() -> None:
     lines = (_question(ASKING) or "").splitlines()
     assert lines == [
@@ -144,6 +145,7 @@ DIFFERENT = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("config", DIFFERENT.values(), ids=DIFFERENT)
 def test_what_a_decision_hangs_on_makes_another_question(config: Json) -> None:
     assert _question(config) not in {None, _question(ASKING)}
@@ -156,6 +158,7 @@ CALLS = {
 }
 
 
+@pytest.mark.rootful
 @pytest.mark.parametrize("argv", CALLS.values(), ids=CALLS)
 def test_what_the_command_line_asks_makes_another_question(argv: list[str]) -> None:
     assert _question(ASKING, argv) not in {None, _question(ASKING)}

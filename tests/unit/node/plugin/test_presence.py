@@ -137,6 +137,7 @@ def test_a_position_by_the_numbers_of_a_node(tmp_path: Path) -> None:
     assert found == topology.Position(ADDRESS, ("pci0000:3a", "0000:3a:00.0", ADDRESS), 1)
 
 
+@pytest.mark.rootful
 def test_a_position_by_the_inventory(tmp_path: Path) -> None:
     device(tmp_path, numa="-1")
     entry = {
