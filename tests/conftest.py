@@ -64,7 +64,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if ownmachine.is_root_of_the_machine():
         return
     skipped = len(terminalreporter.stats.get("skipped", []))
-    counts = {**terminalreporter.config.stash[PRIVILEGED_COUNTS], "make device nodes": skipped}
+    counts = terminalreporter.config.stash[PRIVILEGED_COUNTS] | {"make device nodes": skipped}
     shown = ", ".join(f"{count} {reason}" for reason, count in counts.items())
     terminalreporter.write_line(f"without root of the machine {sum(counts.values())} tests were left out: {shown}")
 

@@ -29,7 +29,9 @@ def start() -> Iterator[Start]:
         argv = [called or str(program), "60"]
         started.append(subprocess.Popen(argv, executable=program, user=user or None))
         deadline = time.monotonic() + 20
-        while os.readlink(f"/proc/{started[-1].pid}/exe") != str(program) and time.monotonic() < deadline:
+        # an execve(2) that has closed our pipe has not set the arguments yet
+        line = Path(f"/proc/{started[-1].pid}/cmdline")
+        while not line.read_bytes().endswith(b"\x0060\x00") and time.monotonic() < deadline:
             time.sleep(0.01)
         return started[-1]
 
