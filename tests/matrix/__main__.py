@@ -303,10 +303,10 @@ def main() -> None:
     if os.geteuid() != 0:
         sys.exit("it mounts and enters roots, which only root can do")
     rows = [row for row in ROWS if not options.row or any(row.chosen(word) for word in options.row)]
-    if options.again:
-        rows = [row for row in rows if (row.logs / "lastfailed").exists()]
     if not rows:
         sys.exit(f"there is no such row; there are: {', '.join(row.key for row in ROWS)}")
+    if options.again:
+        rows = [row for row in rows if (row.logs / "lastfailed").exists() and "failed" in stored(row)[3]]
     signal.signal(signal.SIGALRM, too_late)
     LOGS.mkdir(parents=True, exist_ok=True)
     failed = [row for row in rows if not result(row, options.wheel, again=options.again)]
