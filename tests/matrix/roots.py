@@ -28,10 +28,10 @@ set -eu
 root=$1 scratch=$2
 shift 2
 mount --make-rprivate /
-eval "$PROLOGUE"
 mount -t overlay overlay -o "lowerdir=$root,upperdir=$scratch/upper,workdir=$scratch/work$OVERLAY" "$scratch/root"
 cd "$scratch/root"
 mount -t proc proc proc
+eval "$PROLOGUE"
 mount --rbind /dev dev
 mount --rbind /sys sys
 mount -t tmpfs -o mode=755 tmpfs run
@@ -42,13 +42,12 @@ while [ "$1" != -- ]; do
     shift 2
 done
 shift
-prologue=$PROLOGUE
 unset PROLOGUE OVERLAY
-[ -z "$prologue" ] || exec chroot . "$@"  # its mounts must outlive this
 exec "$ENTER_PYTHON" -I -S -c "$ENTER_ROOT" "$@"
 """
 
-# Not chroot: a process below a root that is not the namespace's own may make no user namespace
+# Not chroot: a process below a root that is not the namespace's own may make no user namespace, and a process that
+# enters its mount namespace again would see the machine's root
 _ROOT = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -107,7 +106,7 @@ class Machine:
 
     Attributes:
         enter: the command that executes another in new namespaces.
-        prologue: what the shell runs in them before the root is mounted.
+        prologue: what the shell runs in them, in the root, as soon as that has /proc.
         overlay: more options of the overlay, each after a comma.
     """
 

@@ -22,9 +22,9 @@ def read(data: bytes) -> elf.Elf:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (elves.library("libcuda.so.1"), elf.Elf(64, elves.X86_64, elf.SHARED_OBJECT, "libcuda.so.1")),
-        (elves.library(), elf.Elf(64, elves.X86_64, elf.SHARED_OBJECT, "")),
-        (elves.library("first.so", "second.so"), elf.Elf(64, elves.X86_64, elf.SHARED_OBJECT, "first.so")),
+        (elves.library("libcuda.so.1"), elf.Elf(64, elves.OWN, elf.SHARED_OBJECT, "libcuda.so.1")),
+        (elves.library(), elf.Elf(64, elves.OWN, elf.SHARED_OBJECT, "")),
+        (elves.library("first.so", "second.so"), elf.Elf(64, elves.OWN, elf.SHARED_OBJECT, "first.so")),
         (
             elves.library("a.so", wide=False, machine=elves.I386, needed=("libc.so.6",)),
             elf.Elf(32, elves.I386, elf.SHARED_OBJECT, "a.so"),
@@ -33,7 +33,7 @@ def read(data: bytes) -> elf.Elf:
             elves.library("a.so", machine=elves.AARCH64, padding=5_000_000, text=b"x" * 99),
             elf.Elf(64, elves.AARCH64, elf.SHARED_OBJECT, "a.so"),
         ),
-        (elves.library("a.so", kind=2), elf.Elf(64, elves.X86_64, 2, "a.so")),
+        (elves.library("a.so", kind=2), elf.Elf(64, elves.OWN, 2, "a.so")),
     ],
 )
 def test_class_machine_type_and_soname_are_read(data: bytes, expected: elf.Elf) -> None:
@@ -51,11 +51,11 @@ def test_the_interpreter_is_an_elf_file_of_this_machine() -> None:
 @pytest.mark.parametrize(
     ("data", "machine", "fits"),
     [
-        (elves.library("a.so"), "x86_64", True),
-        (elves.library("a.so"), "aarch64", False),
+        (elves.library("a.so", machine=elves.X86_64), "x86_64", True),
+        (elves.library("a.so", machine=elves.X86_64), "aarch64", False),
         (elves.library("a.so", wide=False, machine=elves.I386), "x86_64", False),
         (elves.library("a.so", machine=elves.AARCH64), "aarch64", True),
-        (elves.library("a.so", kind=2), "x86_64", False),
+        (elves.library("a.so", machine=elves.X86_64, kind=2), "x86_64", False),
         (elves.library("a.so"), "unheard-of", False),
     ],
 )

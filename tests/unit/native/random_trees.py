@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 import random
 
 from unit.native.elves import AARCH64, I386, X86_64, library
-from unit.native.trees import CONF, Entry
+from unit.native.trees import CONF, USR, Entry
 
-USR = f"usr/lib/{platform.machine()}-linux-gnu"
 USUAL = (USR, "usr/lib", "usr/local/lib", "lib32", "usr/lib/i386-linux-gnu")
 EXTRA = ("opt/gpu/lib", "opt/gpu/lib64", "usr/local/cuda-12.4/compat", "srv/ünï/lib", "opt/a b/lib", "data/haswell")
 HWCAPS = ("x86-64-v2", "x86-64-v3", "power9", "with:colon", ".hidden", "empty")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from unit.native import calls
 from unit.native.elves import library, note
-from unit.native.trees import CONF, Entry, build, picture
+from unit.native.trees import CONF, USR, Entry, build, picture
 from unit.native.world import PRELOAD
 
 from shim.create import log as create_log
@@ -46,7 +46,10 @@ class Container:
             input=(json.dumps(self.state).encode() if text is None else text).decode("latin1"),
             cwd=self.root,
             env={
-                **{"LD_PRELOAD": PRELOAD, "PATH": ".", "PYTHONPATH": ".", "BASH_ENV": "x"},
+                "LD_PRELOAD": PRELOAD,
+                "PATH": ".",
+                "PYTHONPATH": ".",
+                "BASH_ENV": "x",
                 "GLIBC_TUNABLES": "glibc.malloc.check=3",  # an invalid one is a warning of each glibc program
             },
             capture_output=True,
@@ -270,9 +273,7 @@ def test_nothing_is_written_into_another_mount(tmp_path: Path) -> None:
     assert {entry.key: entry.value for entry in entries} == {"libv.so.1": "/opt/volume/libv.so.1.1"}
 
 
-STAYS = (
-    "/usr/lib/x86_64-linux-gnu/libcuda.so.1 is not a link, so it stays, and libcuda.so.550.1 is not found by this name"
-)
+STAYS = f"/{USR}/libcuda.so.1 is not a link, so it stays, and libcuda.so.550.1 is not found by this name"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_an_empty_file_of_an_earlier_container_is_not_what_programs_load(
 
     The cache sent the loader there: "file too short".
     """
-    usr = "usr/lib/x86_64-linux-gnu"
+    usr = USR
     image: dict[str, Entry] = {"etc/ld.so.conf": "", f"{usr}/libcuda.so.1": there, f"{usr}/libcuda.so.550.1": ""}
     container = Container(tmp_path, image)
     source = tmp_path / "libcuda.so.550.1"
@@ -341,7 +342,7 @@ def test_what_will_be_mounted_counts_as_if_it_were(tmp_path: Path, kind: str, st
     driver.mkdir()
     for file, soname in names.items():
         (driver / file).write_bytes(library(*([soname] if soname else [])) if file != "README" else b"text")
-    usr = "usr/lib/x86_64-linux-gnu"
+    usr = USR
     folder = usr if kind == "files into the image's own directory" else "opt/driver"
     image: dict[str, Entry] = {
         "etc/ld.so.conf": CONF,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-import platform
 import string
 import struct
 import subprocess
@@ -17,12 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from unit.native import calls
 from unit.native.elves import AARCH64, I386, OWN, X86_64, library
-from unit.native.trees import CONF, Entry, build, picture
+from unit.native.trees import CONF, USR, Entry, build, picture
 
 from shim.host import ldcache
 
 LDCONFIG = "/sbin/ldconfig"
-USR = f"usr/lib/{platform.machine()}-linux-gnu"
 DEBIAN_236 = "ldconfig (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36"
 GNU_241 = "ldconfig (GNU libc) stable release version 2.41"
 BANNER = b"\nGNU C Library (%s) stable release version %s.\nCopyright\n"

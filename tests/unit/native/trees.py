@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 Entry = bytes | str | None  # a file's bytes, a link's target after "-> ", None for a directory
 
 CONF = "include /etc/ld.so.conf.d/*.conf\n"
+USR = f"usr/lib/{platform.machine()}-linux-gnu"  # where libraries of this architecture lie in Debian
 
 
 def build(root: Path, entries: dict[str, Entry]) -> Path:
