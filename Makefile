@@ -73,7 +73,7 @@ uninstall: ## remove what `make install` put there, unless an engine is configur
 
 dist: need-build sdist ## source archive of the last commit and this machine's wheel made from it, in dist/
 	@export PATH="$(abspath $(BIN)):$$PATH" SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
-	$(PIP) wheel --no-build-isolation --no-deps -w dist dist/*.tar.gz
+	$(PIP) wheel --no-build-isolation --no-deps -w dist dist/cdi_shim-*.tar.gz
 	ls dist/*
 
 release: dist build/image $(VENV)/installed ## all files of a release in dist/: archives, bill of materials, conformance archive with our results, checksums
@@ -83,7 +83,7 @@ release: dist build/image $(VENV)/installed ## all files of a release in dist/: 
 wheel: need-wheel sdist ## source archive and a wheel for every Python and distribution with glibc 2.31 or later, in dist/
 	@$(PIP) install --group wheel
 	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
-	$(BIN)/python3 -B packaging/wheel.py dist/*.tar.gz dist --roots "$(ROOTS)"
+	$(BIN)/python3 -B packaging/wheel.py dist/cdi_shim-*.tar.gz dist --roots "$(ROOTS)"
 
 test-arm64: need-arm64 $(VENV)/tools $(VENV)/installed ## cross-build for arm64, and run it by qemu in a root of Debian 13 below ROOTS: a create, and what needs no daemon
 	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix.arm64 $(PYTEST)
@@ -97,13 +97,13 @@ test-matrix: need-test wheel $(VENV)/tools $(VENV)/installed ## run what needs n
 	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix ../dist/*.whl $(MATRIX)
 
 deb: need-deb sdist build/image ## Debian package of the last commit in dist/ (LAYOUT=distribution: without the libraries that Debian has)
-	@$(DEB) dist/*.tar.gz dist $(BUNDLE)
+	@$(DEB) dist/cdi_shim-*.tar.gz dist $(BUNDLE)
 	# Whoever publishes it has an address
 	lintian --allow-root --fail-on error,warning --suppress-tags root-in-contact,bogus-mail-host,bogus-mail-host-in-debian-changelog dist/*.changes
 
 rpm: need-rpm sdist build/image ## RPM packages of the last commit in dist/ (LAYOUT=distribution: without the Python libraries)
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
-	PATH=/usr/sbin:/usr/bin:/sbin:/bin packaging/rpm.sh dist/*.tar.gz dist $(BUNDLE)
+	PATH=/usr/sbin:/usr/bin:/sbin:/bin packaging/rpm.sh dist/cdi_shim-*.tar.gz dist $(if $(filter distribution,$(LAYOUT)),,build/dependencies-*)
 	ls dist/*.rpm
 
 oci-image: need-build build/image ## image for nodes of Kubernetes, of Debian's packages, in dist/: an OCI layout and the same as a tar

@@ -34,6 +34,7 @@ wheel    need program  mmdebstrap              mmdebstrap                  mmdeb
 wheel    need library  musl                    musl-tools                  musl-gcc                musl
 wheel    need library  musl                    musl-tools                  musl-libc-static        musl
 deb      need packaged dpkg-buildpackage       dpkg-dev                    dpkg-dev                    dpkg
+deb      need debian   essentials              build-essential             -                       -
 deb      need packaged dh                      debhelper                   debhelper                   debhelper
 deb      need packaged lintian                 lintian                     lintian                     lintian
 deb      need packaged meson                   meson                       meson                       meson
@@ -99,6 +100,8 @@ has() {
     "packaged cni-bridge") any "$ROOT"/usr/lib*/cni/bridge "$ROOT"/usr/libexec/cni/bridge "$ROOT"/opt/cni/bin/bridge ;;
     "packaged musl-loader") any "$ROOT"/lib/ld-musl-*.so.1 ;;
     "clang libFuzzer") "$here/../tests/fuzz/clang.sh" >/dev/null ;;
+    # dpkg-checkbuilddeps asks dpkg for that package, whatever compiler is there
+    "debian essentials") test "$family" != debian || any "$ROOT/usr/share/build-essential/list" ;;
     file*) any "$ROOT/usr/lib/python3/dist-packages/$2" "$ROOT"/usr/lib*/python3.*/site-packages/"$2" ;;
     "gcc sanitizers") compiles -fsanitize=address,undefined ;;
     # the engine tests start the distribution's own programs
@@ -139,6 +142,7 @@ phrase() {
     "packaged musl-loader") echo "the loader of musl" ;;
     "clang libFuzzer") echo "clang with libFuzzer" ;;
     "gcc sanitizers") echo "the sanitizers of gcc" ;;
+    "debian essentials") echo "what every build of a Debian package may use" ;;
     packaged*) echo "the program $2 in /usr" ;;
     "file cffi/__init__.py") echo "cffi for the Python of the distribution" ;;
     *) echo "the $1 $2" ;;

@@ -192,6 +192,25 @@ def test_the_engines_of_the_tests_are_those_of_the_distribution(tmp_path: Path) 
     assert "podman" not in machine.need("test").stderr
 
 
+@pytest.mark.parametrize(("release", "status"), [(DEBIAN, 1), (UBUNTU, 1), (FEDORA, 0)])
+def test_a_debian_package_is_built_where_dpkg_has_what_every_build_may_use(
+    tmp_path: Path, release: str, status: int
+) -> None:
+    """dpkg-buildpackage refused in an empty Debian, where `make deb` had installed a compiler and all else."""
+    machine = Machine(tmp_path / "root", release)
+    machine.give_build()
+    programs = [f"usr/bin/{name}" for name in ("dpkg-buildpackage", "dh", "lintian", "meson")]
+    for path in (*programs, "usr/lib/python3/dist-packages/cffi/__init__.py"):
+        (machine.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (machine.root / path).touch()
+    done = machine.need("deb")
+    assert done.returncode == status
+    assert (" (package build-essential)\n" in done.stderr) == bool(status)
+    (machine.root / "usr/share/build-essential").mkdir(parents=True)
+    (machine.root / "usr/share/build-essential/list").touch()
+    assert (machine.need("deb").returncode, machine.need("deb").stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("release", "package"),
     [(DEBIAN, "rpm"), (FEDORA, "rpm-build"), (ARCH, "rpm-tools")],
