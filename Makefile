@@ -111,6 +111,9 @@ oci-image: need-build build/image ## image for nodes of Kubernetes, of Debian's 
 	mkdir -p dist
 	$(PYTHON) -S -B packaging/oci.py build/image build/oci dist
 
+sizes: deb rpm wheel oci-image ## print the sizes of all that is shipped, which it builds in dist/ first
+	@$(PYTHON) -I -S -B packaging/sizes.py build/image dist
+
 # Without the extra `node`, which no host but a node of Kubernetes needs: its image has Debian's packages
 lock: $(VENV)/builder ## renew the exact versions and hashes of the run-time dependencies in packaging/lock.txt
 	@$(PIP) install --group lock
@@ -151,7 +154,7 @@ clean: ## remove what was built, .venv included
 	@rm -rf $(VENV) build dist shim/hooks/_core.abi3.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . \( -name __pycache__ -o -name .mypy_cache \) -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test install uninstall oci-image dist wheel test-kubernetes test-matrix test-arm64 release deb rpm lock dev lint format conformance pins nightly bench fuzz sanitize clean
+.PHONY: help run test install uninstall oci-image dist wheel test-kubernetes test-matrix test-arm64 release deb rpm sizes lock dev lint format conformance pins nightly bench fuzz sanitize clean
 
 # --- what stands behind the targets -------------------------------------------------------------------------------
 
