@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from engines.harness.sandbox import Sandbox
-from install.machine import IMAGE, Machine, make
+from install.machine import IMAGE, TOP, Machine, make
 
 from shim.node import placement
 
@@ -40,3 +42,14 @@ def machine(image: Path) -> Iterator[Machine]:
     assert image.is_dir()
     with Sandbox() as sandbox:
         yield Machine(sandbox)
+
+
+@pytest.fixture(scope="session")
+def portable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make wheel` builds in a clean clone of the last commit, with the tools of this environment."""
+    clone = tmp_path_factory.mktemp("wheel") / "clone"
+    subprocess.run(["git", "clone", "-q", f"file://{TOP}", clone], check=True)
+    tools = Path(sys.prefix)
+    printed = make("wheel", f"VENV={tools}", "-o", f"{tools}/builder", cwd=clone)
+    assert " bytes, unpacked " in printed
+    return clone / "dist"

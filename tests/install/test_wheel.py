@@ -6,26 +6,18 @@ The dependencies come from the package index, as for a user.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from install.machine import TOP, make
+from install.emptyroot import NAME, equip, write
+from install.machine import TOP
 from matrix import roots
 from matrix.roots import Machine
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
-SPEC = {
-    "cdiVersion": "0.6.0",
-    "kind": "example.com/test",
-    "devices": [{"name": "one", "containerEdits": {"env": ["SHIM_TEST=one"]}}],
-}
-NAME = "example.com/test=one"
-STATE = {"ociVersion": "1.0.2", "id": "c1", "pid": 1, "bundle": "/bundle"}
 OURS = (
     "find",
     "/opt",
@@ -44,17 +36,6 @@ OURS = (
 )
 
 
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make wheel` builds in a clean clone of the last commit, with the tools of this environment."""
-    clone = tmp_path_factory.mktemp("wheel") / "clone"
-    subprocess.run(["git", "clone", "-q", f"file://{TOP}", clone], check=True)
-    tools = Path(sys.prefix)
-    printed = make("wheel", f"VENV={tools}", "-o", f"{tools}/builder", cwd=clone)
-    assert " bytes, unpacked " in printed
-    return clone / "dist"
-
-
 def _wheel(dist: Path) -> Path:
     (wheel,) = dist.glob("*.whl")
     return wheel
@@ -64,34 +45,22 @@ def _wheel(dist: Path) -> Path:
 def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
     """An empty root with a spec, a low-level runtime, and a bundle whose image has a library."""
     with Machine(roots.make(request.param)) as made:
-        _write(made, "/etc/cdi/test.json", json.dumps(SPEC))
-        _write(made, "/usr/local/bin/stub", '#!/bin/sh\necho "reached: $*"\n', 0o755)
-        _write(made, "/bundle/config.json", json.dumps({"process": {"env": ["A=1"]}, "root": {"path": "rootfs"}}))
-        _write(made, "/bundle/state.json", json.dumps(STATE))
-        made.ok("mkdir", "-p", "/bundle/rootfs/opt/lib", "/bundle/rootfs/etc", "/etc/shim/low-level")
+        equip(made, "/usr/local/bin/stub")
+        made.ok("mkdir", "-p", "/etc/shim/low-level")
         made.ok("ln", "-s", "/usr/local/bin/stub", "/etc/shim/low-level/shim")
-        made.ok("sh", "-c", "cp -L /lib/*/libz.so.1 /bundle/rootfs/opt/lib")
         assert made.run("sh", "-c", "command -v gcc cc clang").stdout == "", "there is a compiler"
         yield made
 
 
-def _write(machine: Machine, path: str, text: str, mode: int = 0o644) -> None:
-    file = machine.upper / path.lstrip("/")
-    for directory in reversed(file.relative_to(machine.upper).parents):
-        (machine.upper / directory).mkdir(mode=0o755, exist_ok=True)
-    file.write_text(text)
-    file.chmod(mode)
-
-
-def test_its_name_has_the_oldest_python_and_c_library(dist: Path) -> None:
-    tags = _wheel(dist).stem.split("-")[2:]
+def test_its_name_has_the_oldest_python_and_c_library(portable: Path) -> None:
+    tags = _wheel(portable).stem.split("-")[2:]
     assert tags[:2] == ["cp310", "abi3"]
     assert "manylinux_2_31_x86_64" in tags[2].split(".")
 
 
 @pytest.mark.parametrize("machine", ["bookworm", "trixie", "sid"], indirect=True)
-def test_it_installs_works_and_leaves_nothing(dist: Path, machine: Machine) -> None:
-    wheel = _wheel(dist)
+def test_it_installs_works_and_leaves_nothing(portable: Path, machine: Machine) -> None:
+    wheel = _wheel(portable)
     machine.copy(wheel, f"/wheels/{wheel.name}")
     machine.ok("python3", "-m", "venv", "/opt/environment")
     before = machine.ok(*OURS)
@@ -115,9 +84,9 @@ def test_it_installs_works_and_leaves_nothing(dist: Path, machine: Machine) -> N
 
 
 @pytest.mark.parametrize("machine", ["bullseye"], indirect=True)
-def test_an_older_python_is_refused_in_clear_words(dist: Path, machine: Machine) -> None:
+def test_an_older_python_is_refused_in_clear_words(portable: Path, machine: Machine) -> None:
     """Debian 11 has Python 3.9: pip, `make` and the launcher each name what is needed."""
-    wheel, (archive,) = _wheel(dist), dist.glob("*.tar.gz")
+    wheel, (archive,) = _wheel(portable), portable.glob("*.tar.gz")
     for file in (wheel, archive):
         machine.copy(file, f"/wheels/{file.name}")
     machine.ok("python3", "-m", "venv", "/opt/environment")
@@ -134,7 +103,7 @@ def test_an_older_python_is_refused_in_clear_words(dist: Path, machine: Machine)
     )
     machine.ok("python3", "-m", "zipfile", "-e", f"/wheels/{wheel.name}", "/opt/modules")
     machine.ok("sh", "-c", "install -D /opt/modules/*.data/scripts/shim /opt/bin/shim")
-    _write(machine, "/opt/lib/shim/launch", "/usr/bin/python3\n/opt/modules\n")
+    write(machine, "/opt/lib/shim/launch", "/usr/bin/python3\n/opt/modules\n")
     assert machine.ok("/opt/bin/shim", "create", "--bundle", "/bundle", "c1") == "reached: create --bundle /bundle c1\n"
     for call in (("create", "--device", NAME, "--bundle", "/bundle", "c1"), ("cdi", "list")):
         refused = machine.run("/opt/bin/shim", *call)
