@@ -233,8 +233,44 @@ exit $status
 """
 
 
-def _with_revision(deb: Path, revision: str, target: Path) -> None:
-    """The package as another release of the same: with a private directory of another name."""
+# A create that is stopped where it opens its spec, behind which it loads the reader of YAML from the private directory
+STOPPED = """
+cd "$1"
+rm -rf /run/shim
+mkdir late
+echo '{"process": {"env": ["A=1"]}}' >late/config.json
+strace -f -o trace -P /etc/cdi/late.yaml -e trace=openat -e inject=openat:signal=SIGSTOP:when=1 \\
+    /usr/bin/shim create --device late.example/a=b --bundle late late >late.out 2>&1 &
+create=$!
+until grep -q 'stopped by SIGSTOP' trace 2>/dev/null; do
+    kill -0 $create || exit 100
+    sleep 0.02
+done
+stopped=$(sed -n 's/^\\([0-9]*\\) .*stopped by SIGSTOP.*/\\1/p' trace)
+dpkg --no-triggers -i new.deb >dpkg.out 2>&1 &
+dpkg=$!
+until test "$2" = awaited && grep -q kept /usr/lib/shim/launch; do
+    kill -0 $dpkg 2>/dev/null || break
+    sleep 0.02
+done
+kill -CONT $stopped
+wait $create
+status=$?
+wait $dpkg || exit 101
+cat late.out
+exit $status
+"""
+
+
+def _with_revision(deb: Path, revision: str, target: Path, *, waits: bool = True) -> None:
+    """The package as another release of the same: with a private directory of another name.
+
+    Arguments:
+        deb: the package.
+        revision: of the other one.
+        target: its file.
+        waits: whether it has the script that keeps the old modules for the creates that began with them.
+    """
     scratch = target.with_suffix(".d")
     subprocess.run(["dpkg-deb", "-R", deb, scratch], check=True)
     (tree,) = (path for path in (scratch / "usr/lib/shim").iterdir() if path.is_dir())
@@ -242,25 +278,47 @@ def _with_revision(deb: Path, revision: str, target: Path) -> None:
     tree.rename(tree.with_name(tree.name.replace(old, new)))
     for path in (scratch / "usr/lib/shim/launch", *(scratch / "DEBIAN").iterdir()):
         path.write_text(path.read_text().replace(old, new))
+    if not waits:
+        (scratch / "DEBIAN/preinst").unlink()
     subprocess.run(["dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "-b", scratch, target], check=True)
     subprocess.run([sys.executable, "-B", TOP / "packaging/deb.py", target], check=True)
 
 
-def test_no_create_fails_while_the_package_is_upgraded(machine: Machine, deb: Path, tmp_path: Path) -> None:
-    """dpkg removes the old modules while processes that began with them still load some."""
+@pytest.fixture
+def upgraded(machine: Machine, deb: Path) -> Iterator[Path]:
+    """A directory of the machine, on which the package is installed as `old.deb`."""
     machine.forget()
-    _with_revision(deb, "2", tmp_path / "new.deb")
     work = machine.sandbox.scratch / "upgrade"
     work.mkdir()
     shutil.copy(deb, work / "old.deb")
-    shutil.copy(tmp_path / "new.deb", work / "new.deb")
     machine.run("dpkg", "--no-triggers", "-i", work / "old.deb").ok()
     for name in ("shim", "shim-runc", "shim-crun"):
         machine.sandbox.link_low_level(name, f"{machine.sandbox.host}/runtime")
-    done = machine.run("sh", "-c", CREATES, "creates", work, NAME)
+    yield work
+    machine.forget()
+    shutil.rmtree(work)
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["our package", "the same without preinst"])
+def test_a_create_that_began_before_an_upgrade_ends_with_its_own_modules(
+    machine: Machine, deb: Path, upgraded: Path, waits: bool
+) -> None:
+    """It has loaded some, and dpkg removes the others: `preinst` waits for it. Without that script it fails."""
+    _with_revision(deb, "2", upgraded / "new.deb", waits=waits)
+    spec = "cdiVersion: 0.6.0\nkind: late.example/a\ndevices: [{name: b, containerEdits: {env: [LATE=one]}}]\n"
+    machine.run("tee", "/etc/cdi/late.yaml", stdin=spec).ok()
+    done = machine.run("sh", "-c", STOPPED, "stopped", upgraded, "awaited" if waits else "at once")
+    assert ("LATE=one" in (upgraded / "late/config.json").read_text()) is waits, done.out
+    assert done.status == (0 if waits else 1), done.out
+    machine.run("rm", "/etc/cdi/late.yaml").ok()
+
+
+def test_no_create_fails_while_the_package_is_upgraded(machine: Machine, deb: Path, upgraded: Path) -> None:
+    """dpkg removes the old modules while processes that began with them still load some."""
+    _with_revision(deb, "2", upgraded / "new.deb")
+    done = machine.run("sh", "-c", CREATES, "creates", upgraded, NAME)
     assert done.status == 0, done.out
-    assert not (work / "failed").exists(), done.out
-    assert len((work / "count").read_text().splitlines()) > 20
+    assert not (upgraded / "failed").exists(), done.out
+    assert len((upgraded / "count").read_text().splitlines()) > 20
     left = machine.run("ls", "/usr/lib/shim").ok().split()
     assert len(left) == 2, left  # launch, and one private directory
-    machine.forget()
