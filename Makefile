@@ -96,11 +96,12 @@ test-kubernetes: need-test $(VENV)/tools $(VENV)/installed ## pods with devices 
 test-matrix: need-test wheel $(VENV)/tools $(VENV)/installed ## run what needs no daemon in roots of Debian 11 to sid, on Pythons 3.10 to 3.14 and with musl alone, below ROOTS; prints a table (MATRIX='--row trixie' for a row)
 	@cd tests && ROOTS="$(ROOTS)" ../$(BIN)/python3 -m matrix ../dist/*.whl $(MATRIX)
 
-deb: need-deb sdist build/image ## Debian package of the last commit in dist/ (LAYOUT=distribution: without the libraries that Debian has)
-	@$(DEB) dist/cdi_shim-*.tar.gz dist $(BUNDLE)
-	# Whoever publishes it has an address
-	lintian --allow-root --fail-on error,warning --suppress-tags root-in-contact,bogus-mail-host,bogus-mail-host-in-debian-changelog dist/*.changes
+deb: need-deb sdist build/image ## Debian package of the last commit in dist/ (LAYOUT=private: with all libraries, LAYOUT=distribution: without those that Debian has)
+	@test "$(LAYOUT)" != distribution || PYTHON="$(PYTHON)" packaging/need.sh distribution
+	$(DEB) dist/cdi_shim-*.tar.gz dist build/dependencies-* $(LAYOUT)
+	lintian --allow-root --fail-on error,warning dist/*.changes
 
+rpm: LAYOUT = private
 rpm: need-rpm sdist build/image ## RPM packages of the last commit in dist/ (LAYOUT=distribution: without the Python libraries)
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 	PATH=/usr/sbin:/usr/bin:/sbin:/bin packaging/rpm.sh dist/cdi_shim-*.tar.gz dist $(if $(filter distribution,$(LAYOUT)),,build/dependencies-*)
@@ -198,9 +199,9 @@ build/wheel: $(VENV)/builder $(SOURCES)
 	$(PIP) wheel --no-build-isolation --no-deps -Cbuild-dir=build/meson -w $@.new .
 	mv -T $@.new $@
 
-# dpkg-buildpackage and rpmbuild build with the distribution's own Python and Meson
-LAYOUT ?= private
-BUNDLE = $(if $(filter private,$(LAYOUT)),build/dependencies-*)
+# dpkg-buildpackage and rpmbuild build with the distribution's own Python and Meson. The layout is by default that of
+# debian/layouts for the suite of this machine
+LAYOUT ?= $(shell packaging/deb.sh layout)
 DEB = PATH=/usr/sbin:/usr/bin:/sbin:/bin packaging/deb.sh
 
 # For the tests: the package of the tree as it is

@@ -42,7 +42,7 @@ def libraries(bundle: Path | None) -> list[str]:
     missing = []
     needed = NEEDED + (NEEDED_BELOW_3_11 if sys.version_info < (3, 11) else ())
     for name in (*needed, *WISHED):
-        if bundle and any(bundle.glob(pattern) for pattern in (f"{name}/__init__.py", f"{name}.py", f"{name}.*.so")):
+        if bundle and _has(bundle, name):
             continue
         spec = find_spec(name)
         if spec is None or spec.origin is None:
@@ -62,6 +62,11 @@ def libraries(bundle: Path | None) -> list[str]:
             "or give -Dbundle=DIRECTORY (packaging/README.md)"
         )
     return found
+
+
+def _has(bundle: Path, name: str) -> bool:
+    patterns = (f"{name}/__init__.py", f"{name}.py", f"{name}.*.so")
+    return any(path for pattern in patterns for path in bundle.glob(pattern))
 
 
 def metadata(modules: Path, version: str) -> None:

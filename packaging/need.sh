@@ -1,5 +1,6 @@
 #!/bin/sh
-# Test for what a target of the Makefile needs: `need.sh build|wheel|deb|rpm|arm64|run|test|fuzz|sanitize`.
+# Test for what a target of the Makefile needs:
+# `need.sh build|wheel|deb|distribution|rpm|arm64|run|test|fuzz|sanitize`.
 #
 # Programs, headers and libraries are tested for, not packages: they may have come by another way. What is missing is
 # named with its usual package. On Debian and its derivatives root has it installed, after the line is printed; in all
@@ -42,6 +43,10 @@ deb      need file     cffi/__init__.py        python3-cffi                pytho
 rpm      need packaged rpmbuild                rpm                         rpm-build               rpm-tools
 rpm      need packaged meson                   meson                       meson                   meson
 rpm      need file     cffi/__init__.py        python3-cffi                python3-cffi            python-cffi
+distribution need file click/__init__.py       python3-click               python3-click               python-click
+distribution need file rich/__init__.py        python3-rich                python3-rich                python-rich
+distribution need file yaml/__init__.py        python3-yaml                python3-pyyaml              python-yaml
+distribution need file prctl.py                python3-prctl               python3-prctl               python-prctl
 run      need program  runc                    runc                        runc                    runc
 run      need program  static-busybox          busybox-static              busybox                 busybox
 test     need packaged crun                    crun                        crun                    crun
@@ -76,6 +81,7 @@ sets() {
     wheel) echo build wheel ;;
     deb) echo build deb ;;
     rpm) echo build rpm ;;
+    distribution) echo build deb distribution ;;
     arm64) echo build run test arm64 ;;
     run) echo build run ;;
     test) echo build deb run test ;;
@@ -197,7 +203,10 @@ packages() {
     echo "$missing" | awk 'NF == 4 && !seen[$2]++ { printf " %s", $2 }'
 }
 
-wanted=$(sets "${1:-}") || { echo "usage: $0 build|wheel|deb|rpm|arm64|run|test|fuzz|sanitize" >&2; exit 2; }
+wanted=$(sets "${1:-}") || {
+    echo "usage: $0 build|wheel|deb|distribution|rpm|arm64|run|test|fuzz|sanitize" >&2
+    exit 2
+}
 if python pass && ! has python 3.10-or-later; then  # no package of this distribution mends it
     version=$(python 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
     echo "Python 3.10 or later is needed, and $PYTHON is $version: make PYTHON=/path/to/a/newer/python3" >&2

@@ -284,6 +284,26 @@ def _with_revision(deb: Path, revision: str, target: Path, *, waits: bool = True
     subprocess.run([sys.executable, "-B", TOP / "packaging/deb.py", target], check=True)
 
 
+EARLIER = "33b1041"  # with debian/, and with other modules and another launcher than this tree
+
+
+@pytest.fixture(scope="module")
+def earlier(deb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package that an earlier commit builds, as an earlier revision."""
+    clone = tmp_path_factory.mktemp("earlier") / "clone"
+    subprocess.run(["git", "clone", "-q", f"file://{TOP}", clone], check=True)
+    subprocess.run(["git", "-C", clone, "checkout", "-q", EARLIER], check=True)
+    changelog = clone / "debian/changelog"
+    changelog.write_text(changelog.read_text().replace("-1)", "-0.1)", 1))
+    (clone / "build").mkdir()
+    for dependencies in deb.parent.parent.glob("dependencies-*"):  # the same lock: nothing is downloaded
+        shutil.copytree(dependencies, clone / "build" / dependencies.name)
+    tools = Path(sys.prefix)
+    make("build/deb", f"VENV={tools}", "-o", f"{tools}/builder", cwd=clone)
+    (package,) = (clone / "build/deb").glob("*.deb")
+    return package
+
+
 @pytest.fixture
 def upgraded(machine: Machine, deb: Path) -> Iterator[Path]:
     """A directory of the machine, on which the package is installed as `old.deb`."""
@@ -313,12 +333,30 @@ def test_a_create_that_began_before_an_upgrade_ends_with_its_own_modules(
     machine.run("rm", "/etc/cdi/late.yaml").ok()
 
 
-def test_no_create_fails_while_the_package_is_upgraded(machine: Machine, deb: Path, upgraded: Path) -> None:
-    """dpkg removes the old modules while processes that began with them still load some."""
-    _with_revision(deb, "2", upgraded / "new.deb")
-    done = machine.run("sh", "-c", CREATES, "creates", upgraded, NAME)
+def _upgrade(machine: Machine, work: Path, former: Path, later: Path) -> None:
+    """Upgrade and downgrade under creates, none of which may fail."""
+    shutil.copy(former, work / "old.deb")
+    shutil.copy(later, work / "new.deb")
+    machine.run("dpkg", "--no-triggers", "-i", work / "old.deb").ok()
+    done = machine.run("sh", "-c", CREATES, "creates", work, NAME)
     assert done.status == 0, done.out
-    assert not (upgraded / "failed").exists(), done.out
-    assert len((upgraded / "count").read_text().splitlines()) > 20
+    assert not (work / "failed").exists(), done.out
+    assert len((work / "count").read_text().splitlines()) > 20
     left = machine.run("ls", "/usr/lib/shim").ok().split()
     assert len(left) == 2, left  # launch, and one private directory
+
+
+def test_no_create_fails_while_the_package_is_upgraded(
+    machine: Machine, deb: Path, upgraded: Path, tmp_path: Path
+) -> None:
+    """dpkg removes the old modules while processes that began with them still load some."""
+    _with_revision(deb, "2", tmp_path / "new.deb")
+    _upgrade(machine, upgraded, deb, tmp_path / "new.deb")
+
+
+@pytest.mark.nightly
+def test_no_create_fails_while_the_package_of_an_earlier_commit_is_upgraded(
+    machine: Machine, deb: Path, upgraded: Path, earlier: Path
+) -> None:
+    """Modules and launcher of two versions differ, so that a mixture of both would fail."""
+    _upgrade(machine, upgraded, earlier, deb)
