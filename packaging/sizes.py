@@ -79,8 +79,8 @@ SHIPPED = {
     "Debian package": ("cdi-shim_*.deb", deb),
     "RPM, the launcher and texts": (f"cdi-shim-[0-9]*.{platform.machine()}.rpm", rpm),
     "RPM, the modules": (f"cdi-shim-modules-*.{platform.machine()}.rpm", rpm),
-    "wheel": ("cdi_shim-*-abi3-*.whl", wheel),
-    "image for nodes": ("cdi-shim_*.oci.tar", oci),
+    "wheel, without its dependencies": ("cdi_shim-*-abi3-*.whl", wheel),
+    "image for nodes, with a Python and gRPC": ("cdi-shim_*.oci.tar", oci),
 }
 
 

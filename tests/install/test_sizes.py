@@ -57,8 +57,8 @@ def test_a_line_has_the_file_what_it_installs_and_the_launcher(tmp_path: Path, l
     )
     assert rows == [
         ["`make install`", "", str(launcher + 5), str(launcher)],
-        ["wheel", str(wheel), str(launcher + 1), str(launcher)],
-        ["image for nodes", str(image), str(launcher + 3), str(launcher)],
+        ["wheel, without its dependencies", str(wheel), str(launcher + 1), str(launcher)],
+        ["image for nodes, with a Python and gRPC", str(image), str(launcher + 3), str(launcher)],
     ]
 
 
