@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from matrix import older_glibc
-from matrix.__main__ import ROWS, combined, counted
+from matrix.__main__ import HEAD, MARKS, ROWS, TOP, combined, counted
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,12 @@ RESULTS = {
 )
 def test_what_an_older_glibc_reads_is_judged(name: str, change: dict[str, bytes], expected: str) -> None:
     assert older_glibc.judged({**RESULTS, **change}) == expected, name
+
+
+def test_the_table_of_the_readme_has_all_rows() -> None:
+    """As `--write` wrote them, so that none is left out and none is written by hand."""
+    table = (TOP / "README.md").read_text(encoding="utf-8").partition(MARKS[0])[2].partition(MARKS[1])[0]
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+    assert tuple(lines[0]) == HEAD
+    assert [line[0] for line in lines[2:]] == [row.name for row in ROWS]
+    assert [line for line in lines if "failed" in " ".join(line)] == []
