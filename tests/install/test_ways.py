@@ -31,7 +31,7 @@ APT = ("apt-get", "-qq", "-y", "--no-install-recommends")
 # Caches of apt, its log and that of dpkg, and the files of dpkg's database that are written anew by each use
 OF_APT = ("/var/cache/apt*", "/var/lib/apt/*", "/var/log/apt*", "/var/log/dpkg.log", "/var/log/alternatives.log")
 OF_DPKG = ("/var/lib/dpkg/lock*", "/var/lib/dpkg/status*", "/var/lib/dpkg/triggers/*", "/var/cache/debconf/*")
-OF_RPM = ("/root/.rpmdb*",)  # where Debian's rpm has its database
+OF_RPM = ("/root/.rpmdb*", "/var/lib/rpm*")  # where the rpm of Debian 12, and that of Debian 13, has its database
 OF_PIP = ("/root/.cache*",)
 LOG = "/var/log/shim.log"  # what the program wrote stays, but for a purge of the Debian package
 
