@@ -234,7 +234,7 @@ def created(machine: Machine) -> str:
 
 
 def answered(machine: Machine) -> str:
-    """What a user calls, with the spec and the bundle of `created`; the number of commands that did what they should.
+    """Call what a user calls, with the spec and the bundle of `created`; the commands, for the line that is printed.
 
     Raises RuntimeError: another exit status than expected, a traceback, or no expected word.
     """

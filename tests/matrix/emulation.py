@@ -55,6 +55,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
 # Markers -> why their tests are not run
 MARKERS = {
     "engine": "start a runtime or an engine, which need cgroups and device nodes of the machine",
+    "rootful": "are about what shim does as the host's root",
     "other_user": "start the command as another user of the machine",
     "nightly": "are too long",
 }
