@@ -59,7 +59,9 @@ def listed() -> dict[str, tuple[str, ...]]:
 
 
 def test_the_table_for_distributors_is_the_one_that_packages_are_built_by() -> None:
-    rows = re.findall(r"^\| (Debian \w+) \| [\d.]+ \| (\w+)(?:, with (.*?) bundled)? \|", _readme(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (Debian \w+) \| [\d.]+ \| (private|distribution)(?:, with (.*?) bundled)? \|", _readme(), re.MULTILINE
+    )
     shown = {
         CODENAMES.get(SUITES[name], SUITES[name]): (layout, *bundled.split(" and ")) for name, layout, bundled in rows
     }
