@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import click
 import pytest
+from install.emptyroot import NAME, equip, write
 from install.machine import TOP, load, make
 from matrix import roots
 from matrix.roots import Machine
@@ -30,9 +31,8 @@ BUILD = (
 CODENAMES = {"sid": "forky"}
 SUITES = {"Debian 12": "bookworm", "Debian 13": "trixie", "Debian sid": "sid"}
 DIST_PACKAGES = "/usr/lib/python3/dist-packages"
-EDITS = {"name": "one", "containerEdits": {"env": ["SHIM_TEST=one"]}}
-SPEC = json.dumps({"cdiVersion": "0.6.0", "kind": "example.com/json", "devices": [EDITS]})
-YAML = "cdiVersion: 0.6.0\ndevices: [{name: one, containerEdits: {env: [SHIM_TEST=one]}}]\n"
+YAML = "kind: example.com/yaml\ncdiVersion: 0.6.0\ndevices: [{name: one, containerEdits: {env: [SHIM_TEST=one]}}]\n"
+IN_YAML = "example.com/yaml=one"
 IMPORTS = """
 import sys
 from shim import start
@@ -141,25 +141,15 @@ def installed(built: Built) -> Iterator[Machine]:
     with Machine(roots.make(built.suite)) as machine:
         machine.copy(built.package, "/cdi-shim.deb")
         machine.ok("apt-get", "install", "-y", "-qq", "--no-install-recommends", "/cdi-shim.deb", online=True)
-        for path, text in (("/etc/cdi/json.json", SPEC), ("/etc/cdi/yaml.yaml", SPEC.replace("/json", "/yaml"))):
-            _write(machine, path, text)
-        _write(machine, "/usr/local/bin/stub", '#!/bin/sh\necho "reached: $*"\n')
-        machine.ok("mkdir", "-p", "/etc/shim/low-level")
-        machine.ok("ln", "-s", "/usr/local/bin/stub", "/etc/shim/low-level/shim")
+        equip(machine)
+        write(machine, "/etc/cdi/yaml.yaml", YAML)
         yield machine
 
 
-def _write(machine: Machine, path: str, text: str) -> None:
-    file = machine.upper / path.lstrip("/")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    file.chmod(0o755)
-
-
 def _create(machine: Machine, name: str) -> str:
-    """What a create prints; the container has asked for a device of that kind."""
-    _write(machine, "/bundle/config.json", json.dumps({"process": {"env": ["A=1"]}}))
-    words = ("/usr/bin/shim", "create", "--device", f"example.com/{name}=one", "--bundle", "/bundle", "c1")
+    """What a create prints; the container has asked for a device by this name."""
+    write(machine, "/bundle/config.json", json.dumps({"process": {"env": ["A=1"]}}))
+    words = ("/usr/bin/shim", "create", "--device", name, "--bundle", "/bundle", "c1")
     return machine.run(*words).stdout
 
 
@@ -167,8 +157,8 @@ def _create(machine: Machine, name: str) -> str:
 @pytest.mark.nightly
 def test_the_command_runs_with_the_libraries_of_the_suite(installed: Machine) -> None:
     assert installed.ok("shim", "version").startswith(f"shim {shim.__version__}")
-    assert "example.com/json=one" in installed.ok("shim", "cdi", "list")
-    assert "example.com/yaml=one" in installed.ok("shim", "cdi", "list")
+    assert NAME in installed.ok("shim", "cdi", "list")
+    assert IN_YAML in installed.ok("shim", "cdi", "list")
     assert installed.run("shim", "doctor").returncode in (0, 1)
     assert "INTERNAL" not in installed.run("shim", "doctor").stdout
 
@@ -195,12 +185,12 @@ def test_a_create_needs_nothing_of_the_distribution_but_for_yaml(installed: Mach
     layout, *_ = listed()[CODENAMES.get(built.suite, built.suite)]
     installed.ok("mv", DIST_PACKAGES, f"{DIST_PACKAGES}.away")
     installed.ok("rm", "/etc/cdi/yaml.yaml")
-    assert _create(installed, "json") == "reached: create --bundle /bundle c1\n"
-    _write(installed, "/etc/cdi/yaml.yaml", "kind: example.com/yaml\n" + YAML)
+    assert _create(installed, NAME) == "reached: create --bundle /bundle c1\n"
+    write(installed, "/etc/cdi/yaml.yaml", YAML)
     reached = "reached: create --bundle /bundle c1\n"
-    assert (_create(installed, "yaml") == reached) is (layout == "private"), "the control: a YAML spec needs PyYAML"
+    assert (_create(installed, IN_YAML) == reached) is (layout == "private"), "the control: a YAML spec needs PyYAML"
     installed.ok("mv", f"{DIST_PACKAGES}.away", DIST_PACKAGES)
-    assert _create(installed, "yaml") == reached
+    assert _create(installed, IN_YAML) == reached
     assert "SHIM_TEST=one" in (installed.upper / "bundle/config.json").read_text()
 
 
