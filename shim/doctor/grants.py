@@ -46,7 +46,7 @@ def checks(machine: Machine, device: str = "") -> Iterator[Check]:
         findings += _ungranted(grants, device) if enforced else []
         findings += _held(machine, device) if enforced else []
     else:
-        evidence = f"{len(grants.all)} grants"
+        evidence = f"{len(grants.all)} grant{'s' * (len(grants.all) != 1)}"
         findings += [*_logged(machine, grants), *(_subjects(machine.settings, grants) if enforced else ())]
     by = "enforced at each create" if enforced else "not enforced at create, but by gates"
     yield Check(GRANT, _SUBJECT, f"{evidence}; {by}", findings)

@@ -10,6 +10,8 @@ from unit.doctor.hosts import KIND, Patient, errors, ids
 
 from shim.base.findings import WARNING, CdiError
 from shim.create import holders
+from shim.doctor import grants
+from shim.doctor.machine import Machine
 from shim.doctor.model import Check, Report
 from shim.grants import audit, reader
 
@@ -17,8 +19,8 @@ NAME = f"{KIND}=0"
 ENFORCED = '[grants]\nenforce = true\ndefault-subject = "shared"\n'
 
 
-def _grant(patient: Patient, *grants: tuple[str, str], serial: int = 1, **members: object) -> None:
-    entries = [{"subject": subject, "device": device, **members} for subject, device in grants]
+def _grant(patient: Patient, *pairs: tuple[str, str], serial: int = 1, **members: object) -> None:
+    entries = [{"subject": subject, "device": device, **members} for subject, device in pairs]
     patient.write(reader.FILE, json.dumps({"version": 1, "serial": serial, "grants": entries}))
     line = {"serial": 1, "op": "add", "subject": "repo-a", "devices": []}
     patient.write(audit.FILE, json.dumps(line) + "\n")
@@ -37,7 +39,7 @@ def test_grants_that_no_create_is_judged_by_are_shown_as_such(patient: Patient) 
     _grant(patient, ("repo-a", NAME))
     report = patient.examine()
     assert errors(report) == set()
-    assert _check(report).evidence == "1 grants; not enforced at create, but by gates"
+    assert _check(report).evidence == "1 grant; not enforced at create, but by gates"
 
 
 def test_a_device_is_examined_as_if_it_were_granted(patient: Patient) -> None:
@@ -46,7 +48,7 @@ def test_a_device_is_examined_as_if_it_were_granted(patient: Patient) -> None:
     _grant(patient, ("repo-a", NAME))
     report = patient.examine()
     assert errors(report) == set()
-    assert _check(report).evidence == "1 grants; enforced at each create"
+    assert _check(report).evidence == "1 grant; enforced at each create"
     patient.path("/dev/acme/0").unlink()
     assert errors(patient.examine(NAME)) == {"SPEC_STALE"}
 
@@ -109,6 +111,23 @@ def test_a_subject_of_the_configuration_to_which_nothing_is_granted_is_a_warning
 def test_a_log_without_the_last_change_is_an_error(patient: Patient) -> None:
     _grant(patient, ("repo-a", NAME), serial=2)
     assert errors(patient.examine()) == {"GRANTS_AUDIT"}
+
+
+@pytest.mark.parametrize(
+    ("device", "hardware", "is_named"),
+    [(NAME, [], True), (f"{KIND}=all", ["/dev/acme/0"], True), (f"{KIND}=1", ["/dev/acme/1"], False)],
+    ids=["it has the device", "it has the same hardware by another name", "it has another device"],
+)
+def test_the_container_that_has_a_device_is_named(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, device: str, hardware: list[str], is_named: bool
+) -> None:
+    """Reservations are those of the machine that this runs on, so the healthy machine stands in for it."""
+    machine = Machine(patient.host)
+    monkeypatch.setattr(machine.host, "root", "/")
+    monkeypatch.setattr(holders, "living", lambda: [{"id": "c1", "device": device, "hardware": hardware}])
+    found = list(grants._held(machine, NAME))
+    assert [(finding.id, finding.level) for finding in found] == [("GRANT_HELD", WARNING)] * is_named
+    assert all("the container c1 has it now" in finding.text for finding in found)
 
 
 class TestHolders:
