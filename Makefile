@@ -46,7 +46,7 @@ SOURCES := $(shell find shim hooks native -not -path '*/__pycache__*' -not -name
 PIP := $(BIN)/python3 -m pip --disable-pip-version-check -q
 
 help: ## list the targets
-	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 run: need-run $(VENV)/installed ## build, then run bundles/hello: a device, a mount, a variable and a hook through real runc
 	@$(BIN)/python3 bundles/run.py hello

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,3 +104,11 @@ def test_each_command_of_a_document_exists_with_its_options(path: Path) -> None:
 )
 def test_the_reader_of_commands_sees_what_is_wrong(code: str, expected: list[str]) -> None:
     assert list(faults(words_of(code))) == expected
+
+
+def test_make_alone_lists_every_target_for_users() -> None:
+    """A target with a digit in its name was missing."""
+    makefile = (TOP / "Makefile").read_text(encoding="utf-8")
+    listed = subprocess.run(["make", "-s", "-C", TOP], capture_output=True, text=True, check=True).stdout
+    described = re.findall(r"^([\w-]+):.*## ", makefile, re.MULTILINE)
+    assert [line.split()[1] for line in listed.splitlines()] == described
